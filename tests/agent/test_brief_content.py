@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -333,6 +334,45 @@ def test_process_that_read_refused_content_after_the_end_of_its_agent_is_signall
                 volume.write(text="one")
             running.reaches("told")
             eventually(lambda: process.loads == ["one", "refused", "one"])
+
+
+@pytest.mark.parametrize("mounted", ["one", "refused"])
+@pytest.mark.parametrize("is_older", [True, False], ids=["older", "younger"])
+def test_process_is_restarted_if_it_started_with_refused_content_that_an_earlier_agent_saw(
+    tmp_path: Path, is_older: bool, mounted: str
+) -> None:
+    """That agent was killed; the next one finds the earlier content again, or later."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = (
+        *("--dir", volume, "--check", "sh -c '! grep refused {dir}/text'"),
+        *("--restart", "term", "--process", f"pidfile:{tmp_path}/loaded.pid"),
+        *("--state", tmp_path / "state", "--verify-timeout", "1ms"),
+    )
+    with ExitStack() as stack:
+        process = stack.enter_context(reader(volume.path / "text", tmp_path))
+        tick()
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            tick()
+            volume.write(text="refused")
+            running.reaches("refused")
+            running.process.kill()
+        if not is_older:
+            process.end()
+            process.pidfile.unlink()
+            process = stack.enter_context(reader(volume.path / "text", tmp_path))
+        if mounted == "one":
+            volume.write(text="one")
+        running = stack.enter_context(agent(tmp_path, *flags))
+        if mounted == "refused":
+            running.reaches("refused")
+            volume.write(text="one")
+        if is_older:
+            running.reaches("loaded")
+            assert "process still has it" in running.log
+            assert process.process.poll() is None
+        else:
+            eventually(lambda: process.process.poll() is not None, "the restart")
 
 
 def test_command_that_read_brief_content_runs_again(tmp_path: Path) -> None:

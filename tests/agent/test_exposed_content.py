@@ -74,7 +74,7 @@ def revert_refused(decided: Reconciler) -> None:
     load(decided, "a", read=1.0, passed=2.0, done=3.0)
     refuse(decided, "b", read=4.0, refused=5.0)
     assert decided.decide(5.0) == []
-    assert not decided.attempts()["default"].done, "the next agent cannot rely on it either"
+    assert decided.attempts()["default"].exposed_since == 4.0, "the next agent has to know it too"
     decided.record(snapshot("a"), 6.0)
 
 
@@ -98,7 +98,7 @@ def test_content_is_loaded_again_after_content_that_is_known_to_be_refused() -> 
     finish(decided, 7.0)
     decided.record(snapshot("b"), 8.0)
     assert decided.decide(8.0) == []
-    assert not decided.attempts()["default"].done, "the next agent cannot rely on it either"
+    assert decided.attempts()["default"].exposed_since == 8.0, "the next agent has to know it too"
     decided.record(snapshot("a"), 9.0)
     attempt = only_attempt(decided.decide(9.0))
     assert attempt.doubted_since == 8.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,6 +39,18 @@ def test_state_is_kept_for_the_next_agent(tmp_path: Path) -> None:
     assert state.problem == ""
     state.close()
     assert kept(tmp_path / "state") == LOADED
+
+
+def test_time_of_another_boot_is_not_kept(tmp_path: Path) -> None:
+    """It is not known then what a process has read."""
+    path, times = tmp_path / "state", {"default": KeptAttempt("A", done=True, exposed_since=5.0)}
+    state = StateFile(str(path))
+    state.save(times)
+    state.close()
+    assert kept(path) == times
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps({**written, "boot": "another"}))
+    assert kept(path) == {"default": KeptAttempt("A", done=False)}
 
 
 def test_state_of_another_agent_is_not_used(tmp_path: Path) -> None:

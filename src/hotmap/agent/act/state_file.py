@@ -91,12 +91,9 @@ class StateFile:
             if found["version"] != _VERSION:
                 return
             key = bytes.fromhex(found["key"])
+            is_same_boot = found.get("boot") == _boot() != "" and isinstance(found.get("at"), float)
             attempts = {
-                str(name): KeptAttempt(
-                    str(each["tried"]),
-                    each["done"] is True,
-                    is_adopted=each.get("adopted") is True,
-                )
+                str(name): _attempt(each, is_same_boot=is_same_boot)
                 for name, each in found["rules"]
             }
             revisions = {
@@ -117,7 +114,7 @@ class StateFile:
             self.problem = f"ignoring {self._path}, which is not a state file: {error}"
             return
         self.key, self.attempts, self.revisions = key, attempts, revisions
-        if found.get("boot") == _boot() != "" and isinstance(found.get("at"), float):
+        if is_same_boot:
             self.saved_at = found["at"]
 
     def save(
@@ -142,7 +139,15 @@ class StateFile:
                 "boot": _boot(),
                 "at": since_boot(),
                 "rules": [
-                    [name, {"tried": kept.tried, "done": kept.done, "adopted": kept.is_adopted}]
+                    [
+                        name,
+                        {
+                            "tried": kept.tried,
+                            "done": kept.done,
+                            "adopted": kept.is_adopted,
+                            "exposed": kept.exposed_since,
+                        },
+                    ]
                     for name, kept in attempts.items()
                 ],
                 "directories": [[directory, *found] for directory, found in revisions.items()],
@@ -160,6 +165,18 @@ class StateFile:
             self._written = b""
             return
         self._written, self.problem = text, ""
+
+
+def _attempt(found: Any, *, is_same_boot: bool) -> KeptAttempt:
+    """Make what was kept of one rule; times of another boot say nothing."""
+    exposed_since = found.get("exposed")
+    is_known = exposed_since is None or is_same_boot
+    return KeptAttempt(
+        str(found["tried"]),
+        found["done"] is True and is_known,
+        is_adopted=found.get("adopted") is True,
+        exposed_since=float(exposed_since) if exposed_since is not None and is_known else None,
+    )
 
 
 def _read_regular(path: str) -> bytes:

@@ -28,17 +28,25 @@ class KeptAttempt(Value):
     done: whether the process has loaded it
     is_adopted: the containers are assumed to have started with this fingerprint, so no agent has
         restarted anything for it
+    exposed_since: since when the process may have read other content, in seconds since boot
     """
 
     tried: str
     done: bool
     is_adopted: bool = False
+    exposed_since: float | None = None
 
 
 class Progress:
     """How far one rule is with the content that its process should load."""
 
-    def __init__(self, *, tried: str | None = None, done: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        tried: str | None = None,
+        done: bool = False,
+        exposed_since: float | None = None,
+    ) -> None:
         #: Digests: what should be loaded, what the last attempt was about, what is loaded.
         self.desired: str | None = None
         self.tried = tried
@@ -47,7 +55,7 @@ class Progress:
         self.loaded = tried if done else None
         #: Since when the process may have read other content than was tried last: it was visible,
         #: though it did not pass. None while it may not.
-        self.exposed_since: float | None = None
+        self.exposed_since = exposed_since
         #: What was tried last is visible again after that, so it has to be loaded again. 0 where a
         #: process of any age may have read it, since an attempt made it read something.
         self.doubted_since: float | None = None
@@ -89,7 +97,13 @@ class Progress:
     @property
     def is_certain(self) -> bool:
         """Whether what was tried last is loaded, whatever the process may have read since."""
-        return self.done and self.exposed_since is None and self.doubted_since is None
+        return self.done and self.unsure_since is None
+
+    @property
+    def unsure_since(self) -> float | None:
+        """Since when the process may have read other content than was tried last; None if never."""
+        found = [each for each in (self.exposed_since, self.doubted_since) if each is not None]
+        return min(found, default=None)
 
     def set_desired(
         self, digest: str, now: float, *, since: float | None = None, delay: float = 0.0
@@ -147,8 +161,9 @@ class Progress:
 
     def presume(self, since: float) -> None:
         """Record that there was no agent `since` then that could have seen other content."""
+        was_exposed = self.exposed_since is not None
         self.expose(since)
-        self.is_presumed = True
+        self.is_presumed = not was_exposed
 
     def acted_since(self, when: float) -> bool:
         """Return whether an attempt has made a process read what is there since then."""

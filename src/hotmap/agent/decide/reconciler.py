@@ -160,8 +160,9 @@ class Reconciler:
         return {
             state.rule.name: KeptAttempt(
                 state.progress.tried,
-                state.progress.is_certain,
+                state.progress.done,
                 is_adopted=state.is_frozen and state.loaded_by_itself,
+                exposed_since=state.progress.unsure_since,
             )
             for state in self.rules
             if state.progress.tried is not None and not state.doubt
@@ -533,7 +534,9 @@ class Reconciler:
 
 
 def _progress(kept: KeptAttempt | None) -> Progress:
-    return Progress(tried=kept.tried, done=kept.done) if kept else Progress()
+    if kept is None:
+        return Progress()
+    return Progress(tried=kept.tried, done=kept.done, exposed_since=kept.exposed_since)
 
 
 def _unconfirmed(state: RuleState) -> str:
