@@ -50,6 +50,16 @@ def test_check_output_names_the_mounted_path(tmp_path: Path) -> None:
         assert running.reaches("refused")["check"]["error"] == f"no good: {volume}/text"
 
 
+def test_check_output_names_the_mounted_path_of_many(tmp_path: Path) -> None:
+    """The copy of the eleventh has a name that begins with that of the second."""
+    volumes = [Volume(tmp_path / f"v{number}", text="x") for number in range(1, 12)]
+    check = "sh -c 'echo no good: {dir2}/text {dir11}/text; exit 1'"
+    flags = [word for volume in volumes for word in ("--dir", volume)]
+    with agent(tmp_path, *flags, "--check", check) as running:
+        error = running.reaches("refused")["check"]["error"]
+        assert error == f"no good: {tmp_path}/v2/text {tmp_path}/v11/text"
+
+
 def test_check_output_is_printed_once_by_status(tmp_path: Path) -> None:
     """At the top, with its own lines; every other fact has a line that fits a terminal."""
     volume = Volume(tmp_path / "volume", text="evil")

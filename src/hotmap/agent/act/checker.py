@@ -124,8 +124,8 @@ class Checker:
 
         def checked(outcome: Outcome) -> None:
             output = outcome.output
-            for directory, copy in zip(self._directories, copies, strict=True):
-                output = output.replace(copy, directory)
+            for number in reversed(range(len(copies))):  # …/10 before …/1, which it begins with
+                output = output.replace(copies[number], self._directories[number])
             if outcome.timed_out:
                 done(ERROR, f"check timed out after {timeout:g}s", None)
             elif not outcome.started:
