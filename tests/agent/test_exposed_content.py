@@ -552,6 +552,21 @@ def test_process_that_started_while_no_agent_ran_may_have_read_other_content(
         assert only_attempt(found).doubted_since == doubted_since
 
 
+@pytest.mark.parametrize(("mounted_at", "is_signalled"), [(8.0, True), (16.0, False)])
+def test_process_may_handle_the_signal_of_an_earlier_agent_late(
+    mounted_at: float, is_signalled: bool
+) -> None:
+    """That agent has ended at 5, and may have sent it just before."""
+    flags = ("--signal", "HUP", "--process", "name:app", "--verify-timeout", "10s")
+    decided = after_earlier_agent(*flags, when=5.0)
+    assert only_attempt(pass_check(decided, "a", read=6.0, passed=6.0)).doubted_since == 5.0
+    decided.record(AttemptFinished("default", "", 0, 1234.0, by_itself=True), 6.0)
+    refuse(decided, "b", read=mounted_at, refused=mounted_at)
+    decided.record(snapshot("a"), 20.0)
+    doubted_since = only_attempt(decided.decide(20.0)).doubted_since
+    assert doubted_since == (0.0 if is_signalled else mounted_at - 10.0)
+
+
 @pytest.mark.parametrize(
     ("when", "before", "is_called"),
     [

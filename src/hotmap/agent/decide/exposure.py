@@ -57,6 +57,8 @@ class Exposure:
         for state in self._rules:
             if state.knows_process and state.progress.done:
                 state.progress.presume(since)
+                if state.reads_later:  # at a signal that may have been sent just before
+                    state.progress.read_until = since + self._reads_for
 
     def record_reading(
         self, snapshot: Snapshot, now: float, *, before: str | None, passed: str | None
