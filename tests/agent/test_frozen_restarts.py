@@ -83,8 +83,14 @@ def test_restart_waits_for_files_that_cannot_be_read(tmp_path: Path) -> None:
         *("--poll-interval", "50ms"),
     )
     script = f"cat {folder}/text >> {tmp_path}/starts || echo none >> {tmp_path}/starts; sleep 600"
+
+    def starts() -> list[str]:
+        path = tmp_path / "starts"
+        return path.read_text().split() if path.exists() else []
+
     with agent(tmp_path, *flags, "--", "sh", "-c", script) as running:
         running.reaches("loaded")
+        eventually(lambda: starts() == ["one"])
         folder.rename(away)
         running.reaches("waiting")
         pod.annotate("2/bb/f2")
@@ -93,7 +99,7 @@ def test_restart_waits_for_files_that_cannot_be_read(tmp_path: Path) -> None:
         away.rename(folder)
         eventually(lambda: running.rule("frozen")["loaded"] == "f2")
         running.reaches("loaded")
-        eventually(lambda: (tmp_path / "starts").read_text().split() == ["one", "one"])
+        eventually(lambda: starts() == ["one", "one"])
 
 
 def test_agent_exits_to_restart_all_containers(tmp_path: Path) -> None:
