@@ -534,6 +534,43 @@ def test_endpoint_is_called_again_after_content_that_was_unreadable(
             running.reaches("loaded")
 
 
+@pytest.mark.parametrize("starts_again", [True, False])
+def test_application_that_started_while_files_could_not_be_read_is_not_called_loaded(
+    tmp_path: Path, starts_again: bool
+) -> None:
+    """It is not restarted: it may write them itself when it starts."""
+    folder, same = tmp_path / "plain", tmp_path / "same"
+    folder.mkdir()
+    for path in (folder / "text", same):
+        path.write_text("one")
+    flags = (
+        *("--dir", folder, "--poll-interval", "50ms", "--max-directory-size", "4Ki"),
+        *("--restart", "term", "--process", f"pidfile:{tmp_path}/loaded.pid"),
+        *("--verify-timeout", "1ms"),
+    )
+    with ExitStack() as stack:
+        running = stack.enter_context(agent(tmp_path, *flags))
+        running.reaches("failing")
+        tick()
+        process = stack.enter_context(reader(folder / "text", tmp_path))
+        running.reaches("loaded")
+        tick()
+        (folder / "text").write_text("x" * 5000)
+        running.reaches("waiting")
+        tick()
+        if starts_again:
+            process.end()
+            process.pidfile.unlink()
+            process = stack.enter_context(reader(folder / "text", tmp_path))
+        same.rename(folder / "text")
+        if starts_again:
+            words = "started while the files could not be read, and may have read others"
+            assert words in running.reaches("told")["message"]
+        else:
+            running.reaches("loaded")
+        assert process.process.poll() is None
+
+
 def test_endpoint_is_called_again_if_no_agent_ran_while_unreadable_content_ended(
     tmp_path: Path,
 ) -> None:

@@ -160,7 +160,7 @@ class Exposure:
         counts, and content that was unreadable, perhaps for long. `replaced` and
         `unreadable` are those of the reading, and say whether it is certain that the content was
         another one. A program may write the same again each time that its reader starts, which must
-        not be restarted then.
+        not be restarted then. Only the agent starts the application, and not while that is so.
         """
         for state in self._rules:
             if state.is_frozen or state.progress.tried is None:
@@ -172,6 +172,8 @@ class Exposure:
             if acted or is_running or follows:
                 first = 0.0 if acted else self._first_start(state, since)
                 state.progress.expose(first, is_running=is_running)
+            elif unreadable and state.restarts_process and state.process != "child":
+                state.progress.expose(since, was_unreadable=True)
 
     def _expose(self, state: RuleState, visible: str | None, since: float) -> None:
         """Record what is visible since then, if it is other content than was tried last."""

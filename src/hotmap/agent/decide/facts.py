@@ -120,6 +120,8 @@ class StartAttempt(Value):
         the process may have read it at its start
     is_proven: probes have confirmed the last load, or no other content is known to have been there
     mounted_since: since when nothing that is mounted has changed
+    was_unreadable: the files could not be read, so a process that started after `doubted_since` may
+        have read the same nevertheless
     """
 
     rule: Rule
@@ -130,6 +132,7 @@ class StartAttempt(Value):
     at_start: bool = False
     is_proven: bool = False
     mounted_since: float = 0.0
+    was_unreadable: bool = False
 
 
 class StartApplication(Value):

@@ -62,8 +62,9 @@ class Progress:
         #: Other content was visible during the attempt that is running, or that ran last. A process
         #: of any age has read it if the attempt makes one read anything.
         self._exposed_in_attempt = False
-        #: No other content was seen for that: there was no agent that could have.
-        self.is_presumed = False
+        #: No other content was seen for that: there was no agent that could have; or the files
+        #: could not be read.
+        self.is_presumed = self.was_unreadable = False
         #: What a process reads now; None where that is what passed, whatever is mounted.
         self.visible: str | None = None
         #: An attempt is running; until when the last one that did anything made a process read.
@@ -148,13 +149,17 @@ class Progress:
             self.desired_since = now
         self.visible = visible
 
-    def expose(self, since: float, *, is_running: bool = False) -> None:
+    def expose(
+        self, since: float, *, is_running: bool = False, was_unreadable: bool = False
+    ) -> None:
         """Record that other content was visible to processes that started after `since`.
 
         0: to any process, whenever it started.
         is_running: to any process as well if the attempt that is running makes it read.
+        was_unreadable: the files could not be read, so it may have been the same.
         """
         self.is_presumed = False
+        self.was_unreadable = was_unreadable and (self.exposed_since is None or self.was_unreadable)
         self._exposed_in_attempt |= is_running
         if self.exposed_since is None or since == 0:
             self.exposed_since = since

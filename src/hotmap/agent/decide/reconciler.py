@@ -280,6 +280,7 @@ class Reconciler:
         return StartAttempt(
             state.rule, position, changed, state.progress.desired_since, doubted_since, at_start,
             is_proven=is_proven, mounted_since=self.gate.seen_since,
+            was_unreadable=state.progress.was_unreadable,
         )  # fmt: skip
 
     def _record_snapshot(self, snapshot: Snapshot, now: float) -> None:

@@ -102,9 +102,14 @@ def find_start_evidence(
     reads_for: seconds that a process may take to read its files after its start
     """
     if command.doubted_since is not None:
-        older = _find_older(command, command.doubted_since, lookups)
-        if older is not None:
-            return StartEvidence(_doubt_reading(command, command.doubted_since, older, reads_for))
+        process = _find_process(command, lookups)
+        if process is not None and process.latest + lookups.precision < command.doubted_since:
+            return StartEvidence(_doubt_reading(command, command.doubted_since, process, reads_for))
+        if process is not None and command.was_unreadable:
+            return StartEvidence(
+                f"process {process.pid} started while the files could not be read, and may have "
+                "read others"
+            )
     elif _is_younger(command, lookups):
         return StartEvidence()
     if not command.at_start or not _needs_start(command.rule):
@@ -137,10 +142,8 @@ def _is_younger(command: StartAttempt, lookups: Lookups) -> bool:
     return True
 
 
-def _find_older(
-    command: StartAttempt, doubted_since: float, lookups: Lookups
-) -> ProcessStart | None:
-    """Find the rule's process if it has run since before other content was visible."""
+def _find_process(command: StartAttempt, lookups: Lookups) -> ProcessStart | None:
+    """Find the rule's process, if there is exactly one and nothing else is to be done."""
     actions = [action for action in command.rule.actions if action.kind != "none"]
     targets = {
         "child" if action.restart_mode == "supervised" else action.target for action in actions
@@ -149,9 +152,7 @@ def _find_older(
         return None
     (target,) = targets
     process = lookups.application() if target == "child" else lookups.process(target)
-    if process is None or isinstance(process, str):
-        return None
-    return process if process.latest + lookups.precision < doubted_since else None
+    return None if isinstance(process, str) else process
 
 
 def _doubt_reading(
