@@ -130,7 +130,7 @@ class _FleetHistory(ControllerHistory):
     async def _progress(self, name: str, found: Object, due: dict[str, tuple[int, float]]) -> None:
         generation = found["metadata"]["generation"]
         if found["spec"].get("paused"):
-            self._unfinished.pop(name, None)
+            self._exempt.add(name)  # also after a rollout that was written while it was paused
             return
         known, at = due.get(name, (0, 0.0))
         if known != generation:
