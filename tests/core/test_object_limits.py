@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model import limits
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ManagedFields, ObjectKey, Workload
+from hotmap.core.model.objects import ManagedFields, ObjectKey, Pod, Workload
 from hotmap.core.model.source import Source, source_from_config_map
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.policy.annotations import read_policy
@@ -211,6 +212,16 @@ def test_long_field_name_is_searched_in_little_memory(
     metadata = msgspec.structs.replace(item.metadata, managed_fields=[entry])
     item = msgspec.structs.replace(item, metadata=metadata)
     measured(item, record_property)
+
+
+def test_listed_pod_does_not_keep_the_response_in_memory() -> None:
+    """Of a page of 8 MiB most may be other pods, or what none of its pods is decoded to."""
+    fields = {"manager": "kubelet", "subresource": "status", "fieldsV1": {"f:status": {}}}
+    response = msgspec.json.encode([{"metadata": {"managedFields": [fields]}}])
+    references = sys.getrefcount(response)
+    (pod,) = msgspec.json.decode(response, type=list[Pod])
+    assert [each.manager for each in pod.metadata.managed_fields or ()] == ["kubelet"]
+    assert sys.getrefcount(response) == references
 
 
 def test_equal_uses_are_counted_once() -> None:

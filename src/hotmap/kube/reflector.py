@@ -25,7 +25,7 @@ from hotmap.core.errors import (
     NotFound,
     Unreachable,
 )
-from hotmap.core.model.objects import ObjectKey, ObjectMeta
+from hotmap.core.model.objects import CommonMeta, ObjectKey
 from hotmap.core.resource_version import is_newer
 from hotmap.core.text import parse_number
 from hotmap.kube.client import Client
@@ -499,14 +499,14 @@ class Reflector(Generic[T, S]):
                     self._key(item.metadata), item, uid=item.metadata.uid, listed=listed
                 )
 
-    def _key(self, metadata: ObjectMeta) -> ObjectKey:
+    def _key(self, metadata: CommonMeta) -> ObjectKey:
         return ObjectKey(
             self._selection.resource.kind, sys.intern(metadata.namespace), metadata.name
         )
 
 
 class _Bare(msgspec.Struct):
-    metadata: ObjectMeta
+    metadata: CommonMeta
 
 
 _bare_decoder = msgspec.json.Decoder(_Bare)

@@ -11,7 +11,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from hotmap.core.errors import ApiError, Unavailable
-from hotmap.core.model.objects import ObjectMeta
+from hotmap.core.model.objects import CommonMeta
 from hotmap.kube.decoding import (
     ObjectTooLarge,
     check_size,
@@ -46,7 +46,7 @@ class HasMetadata(Protocol):
     """Every Struct of `core.model.objects` that is a whole object."""
 
     @property
-    def metadata(self) -> ObjectMeta: ...
+    def metadata(self) -> CommonMeta: ...
 
 
 T = TypeVar("T", bound=HasMetadata)
@@ -58,7 +58,7 @@ class Added(NamedTuple, Generic[T]):
     object: T
 
     @property
-    def metadata(self) -> ObjectMeta:
+    def metadata(self) -> CommonMeta:
         return self.object.metadata
 
 
@@ -68,7 +68,7 @@ class Modified(NamedTuple, Generic[T]):
     object: T
 
     @property
-    def metadata(self) -> ObjectMeta:
+    def metadata(self) -> CommonMeta:
         return self.object.metadata
 
 
@@ -78,7 +78,7 @@ class Deleted(NamedTuple, Generic[T]):
     object: T
 
     @property
-    def metadata(self) -> ObjectMeta:
+    def metadata(self) -> CommonMeta:
         return self.object.metadata
 
 
@@ -92,7 +92,7 @@ class Bookmark(NamedTuple):
 class Unreadable(NamedTuple):
     """An object that cannot be decoded as its kind; the stream continues after it."""
 
-    metadata: ObjectMeta
+    metadata: CommonMeta
     problem: str
     #: True if it was sent as the last state of a deleted object.
     deleted: bool = False
@@ -120,7 +120,7 @@ class _Head(msgspec.Struct):
 
 
 class _Bare(msgspec.Struct):
-    metadata: ObjectMeta
+    metadata: CommonMeta
 
 
 _head_decoder = msgspec.json.Decoder(_Head)
@@ -232,6 +232,6 @@ def _decode_begin(line: bytes) -> _Line[_Bare] | None:
     return begun
 
 
-def _bookmark(metadata: ObjectMeta) -> Bookmark:
+def _bookmark(metadata: CommonMeta) -> Bookmark:
     marker = (metadata.annotations or {}).get(INITIAL_EVENTS_END)
     return Bookmark(metadata.resource_version, marker == "true")

@@ -17,7 +17,7 @@ from hotmap.core.model.consumer_conversion import (
     consumer_from_rollout,
     consumer_from_workload,
 )
-from hotmap.core.model.objects import CronJob, Job, ObjectMeta, Pod, Rollout, Workload
+from hotmap.core.model.objects import CommonMeta, CronJob, Job, Pod, Rollout, Workload
 from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.policy.policy import Defaults, OnChange
 
@@ -27,14 +27,14 @@ __all__ = ["LEFT_OUT_BY_CONTENT", "Transforms", "is_left_out"]
 LEFT_OUT_BY_CONTENT: Final = ("Job", "Pod")
 
 #: How to find the objects that a workload manages, by kind.
-_IS_MANAGED: Final[Mapping[str, Callable[[ObjectMeta], bool]]] = {
+_IS_MANAGED: Final[Mapping[str, Callable[[CommonMeta], bool]]] = {
     "Job": is_owned,
     "ReplicaSet": is_owned,
     "Pod": has_workload,
 }
 
 
-def is_left_out(kind: str, metadata: ObjectMeta) -> bool:
+def is_left_out(kind: str, metadata: CommonMeta) -> bool:
     """Return whether the metadata of an object alone shows that it is not kept as a consumer.
 
     Another workload manages it, or it is being deleted: its controller starts and replaces no pods

@@ -10,7 +10,7 @@ from collections.abc import Container
 import msgspec
 
 from hotmap.core.model.config_volumes import ConfigVolume
-from hotmap.core.model.objects import LabelSelector, ObjectKey, ObjectMeta, OwnerReference, Pod
+from hotmap.core.model.objects import CommonMeta, LabelSelector, ObjectKey, OwnerReference, Pod
 from hotmap.core.model.uses import Uses
 from hotmap.core.reloader.patch import Traces
 
@@ -190,22 +190,22 @@ def adopted_through(consumer: Consumer, pod: Pod) -> str:
     return owner.uid if is_other else ""
 
 
-def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+def controller_of(metadata: CommonMeta) -> OwnerReference | None:
     """Return the reference to the object that manages an object; None without one."""
     return next((each for each in metadata.owner_references or () if each.controller), None)
 
 
-def is_owned(metadata: ObjectMeta) -> bool:
+def is_owned(metadata: CommonMeta) -> bool:
     """Return whether an object was made from the template of another consumer."""
     return _has_controller(metadata, _TEMPLATE_HOLDERS)
 
 
-def has_workload(metadata: ObjectMeta) -> bool:
+def has_workload(metadata: CommonMeta) -> bool:
     """Return whether a workload or a Node manages a Pod, so that the Pod is not a consumer."""
     return _has_controller(metadata, _WORKLOADS)
 
 
-def _has_controller(metadata: ObjectMeta, kinds: Container[str]) -> bool:
+def _has_controller(metadata: CommonMeta, kinds: Container[str]) -> bool:
     return any(
         owner.controller and owner.kind in kinds for owner in metadata.owner_references or ()
     )

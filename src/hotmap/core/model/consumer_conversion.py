@@ -13,6 +13,7 @@ from hotmap.core.model.config_volumes import ConfigVolume, find_config_volumes
 from hotmap.core.model.consumer import Argo, Consumer, is_owned, selector_text
 from hotmap.core.model.limits import LimitExceeded, check_selector
 from hotmap.core.model.objects import (
+    CommonMeta,
     Condition,
     CronJob,
     Job,
@@ -27,7 +28,7 @@ from hotmap.core.model.objects import (
 )
 from hotmap.core.model.references import LONGEST_NAME
 from hotmap.core.model.source import parse_time
-from hotmap.core.model.template_writers import find_writers, is_paused_by_other
+from hotmap.core.model.template_writers import NO_WRITERS, find_writers, is_paused_by_other
 from hotmap.core.model.uses import NO_USES, Uses, uses_of_template
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import Traces, find_traces
@@ -100,7 +101,7 @@ def consumer_from_workload(
     )
 
 
-def _has_same_spec(known: Consumer, metadata: ObjectMeta) -> bool:
+def _has_same_spec(known: Consumer, metadata: CommonMeta) -> bool:
     return known.uid == metadata.uid and 0 < known.generation == metadata.generation
 
 
@@ -385,7 +386,7 @@ _NO_STATE = _WorkloadState(
 
 def _consumer(
     kind: str,
-    metadata: ObjectMeta,
+    metadata: CommonMeta,
     template: PodTemplate,
     state: _WorkloadState,
     *,
@@ -399,7 +400,8 @@ def _consumer(
     found = _read_template(template, state["selector"], metadata, dialect, known)
     if found.too_large:
         state["selector"] = ""
-    writers = find_writers(metadata)
+    # A Pod is its own template, whose fields have no managers of their own.
+    writers = find_writers(metadata) if isinstance(metadata, ObjectMeta) else NO_WRITERS
     return Consumer(
         # Share the unchanged key: the store still has the first one.
         key=known.key if known else ObjectKey(kind, intern(metadata.namespace), metadata.name),
@@ -436,7 +438,7 @@ class _TemplateFacts(NamedTuple):
 def _read_template(
     template: PodTemplate,
     selector: str,
-    metadata: ObjectMeta,
+    metadata: CommonMeta,
     dialect: DialectSettings,
     known: Consumer | None,
 ) -> _TemplateFacts:

@@ -13,6 +13,7 @@ import msgspec
 
 __all__ = [
     "CSI",
+    "CommonMeta",
     "Condition",
     "ConfigMap",
     "ConfigMapKeySelector",
@@ -29,6 +30,7 @@ __all__ = [
     "EnvFromSource",
     "EnvVar",
     "EnvVarSource",
+    "FieldManager",
     "Job",
     "JobStatus",
     "JobTemplate",
@@ -105,16 +107,23 @@ class OwnerReference(_Part, frozen=True):
     controller: bool = False
 
 
-class ManagedFields(_Part, frozen=True):
-    """One manager's entry: name, time (RFC 3339, seconds), and the raw fields."""
+class FieldManager(_Part, frozen=True):
+    """One manager's entry without the fields: name, and time (RFC 3339, seconds)."""
 
     manager: str = ""
     time: str = ""
     subresource: str = ""
+
+
+class ManagedFields(FieldManager, frozen=True):
+    """One manager's entry with the raw fields; they keep the whole response in memory."""
+
     fields_v1: msgspec.Raw = msgspec.Raw()
 
 
-class ObjectMeta(_Part, frozen=True):
+class CommonMeta(_Part, frozen=True):
+    """The metadata that is read of any object."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -124,6 +133,9 @@ class ObjectMeta(_Part, frozen=True):
     deletion_timestamp: str | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
+
+
+class ObjectMeta(CommonMeta, frozen=True):
     managed_fields: list[ManagedFields] | None = None
 
 
@@ -505,8 +517,9 @@ class PodStatus(_Part, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class PodMeta(ObjectMeta, frozen=True):
+class PodMeta(CommonMeta, frozen=True):
     labels: dict[str, str] | None = None
+    managed_fields: list[FieldManager] | None = None
 
 
 class Pod(_Part, frozen=True):

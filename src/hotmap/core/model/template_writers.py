@@ -14,7 +14,7 @@ from hotmap.core.model.source import LONGEST_MANAGER, parse_time
 from hotmap.core.reloader.patch import FIELD_MANAGERS as RELOADERS
 from hotmap.core.text import printable
 
-__all__ = ["TemplateWriters", "find_writers", "is_paused_by_other"]
+__all__ = ["NO_WRITERS", "TemplateWriters", "find_writers", "is_paused_by_other"]
 
 #: The entry in a manager's field set as long as the template has what it wrote. Reloader writes
 #: nothing there but its marks: an annotation, or variables.
@@ -56,6 +56,9 @@ class TemplateWriters(NamedTuple):
         """Return when a rollout was last written; `stamped`: Reloader's marks are ours."""
         times = (self.revision_at, self.marked_at if stamped else None)
         return max((at for at in times if at is not None), default=None)
+
+
+NO_WRITERS = TemplateWriters()
 
 
 def find_writers(metadata: ObjectMeta) -> TemplateWriters:
