@@ -313,21 +313,6 @@ async def test_workloads_of_one_source_do_not_wait_for_each_other(
         await asyncio.gather(*(nudged(world, f"{name}-pod") for name in names))
 
 
-async def test_pods_that_are_too_large_for_a_short_list_are_nudged(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are few, and listed once more when it is the turn of a long list."""
-    monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
-    monkeypatch.setattr(nudge_round, "_SHORT_LIST", 100)
-    await rereading_workload(world, "web-1")
-    async with world.controller() as controller:
-        await world.quiet(controller)
-        lists = count_pod_lists(monkeypatch)
-        await world.edit(LEVEL="debug")
-        await nudged(world, "web-1")
-    assert lists == {"web": 2}
-
-
 def a_pod_with_an_agent() -> Object:
     """A pod spec with volumes of ConfigMaps alone, and with others that hold more."""
     spec = files()

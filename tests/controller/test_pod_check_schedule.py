@@ -67,6 +67,7 @@ class ListHook:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.short_lists, self.long_lists = client.short_lists, client.long_lists
         self.meanwhile: Callable[[], None] = lambda: None
         self.under_way = False
         #: Seconds by which the API server's clock is ahead.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from hotmap.kube import metadata, paging
 from hotmap.kube.client import Client, Page
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.kube.decoding import MOST_TOKENS
+from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.metadata import list_versions
 from hotmap.kube.paging import list_items
 from hotmap.kube.resources import PODS, Selection
@@ -29,15 +32,24 @@ class Lists:
         #: The limit of each request, None from the cache.
         self.limits: list[int | None] = []
         self.most = 0
+        self.short_lists, self.long_lists = FairSlots(16), FairSlots(2)
+        #: Long pages that are being read, and the most at once; by namespace.
+        self._reading: Counter[str | None] = Counter()
+        self.most_reading: Counter[str | None] = Counter()
 
     async def list_page(
         self, resource: object, namespace: str | None, **options: Any
     ) -> Page[msgspec.Raw]:
         cached = options["resource_version"] == "0"
-        first = int(options["continue_token"] or 0)
-        self.limits.append(None if cached else options["limit"])
-        last = self._count if cached else min(self._count, first + options["limit"])
+        first, limit = int(options.get("continue_token") or 0), options.get("limit", paging.PAGE)
+        self.limits.append(None if cached else limit)
+        last = self._count if cached else min(self._count, first + limit)
         size = (last - first) * self._size
+        if options["at_most"] > paging.SHORT_LIST:
+            self._reading[namespace] += 1
+            self.most_reading |= self._reading
+            await asyncio.sleep(0)
+            self._reading[namespace] -= 1
         if size > options["at_most"]:
             raise ResponseTooLarge("too large")
         self.most = max(self.most, size)
@@ -45,16 +57,37 @@ class Lists:
         return Page(items, "1", str(last) if last < self._count else "", size)
 
 
-async def listed(lists: Lists, *, cached: bool = True) -> list[int]:
-    items = list_items(lists, SHOP, type=msgspec.Raw, cached=cached)  # type: ignore[arg-type]
+async def listed(
+    lists: Lists, selection: Selection = SHOP, *, cached: bool = True, is_long: bool = True
+) -> list[int]:
+    client: Any = lists
+    items = list_items(client, selection, type=msgspec.Raw, cached=cached, is_long=is_long)
     return [int(bytes(item)) async for item in items]
 
 
-async def test_list_of_usual_pods_is_one_request() -> None:
+@pytest.mark.parametrize(("count", "is_long"), [(20, False), (300, True)])
+async def test_list_of_usual_pods_is_one_request(count: int, is_long: bool) -> None:
     """From the cache of the API server."""
-    lists = Lists(300, 10_000)
-    assert await listed(lists) == list(range(300))
+    lists = Lists(count, 10_000)
+    assert await listed(lists, is_long=is_long) == list(range(count))
     assert lists.limits == [None]
+
+
+@pytest.mark.parametrize("count", [300, 600], ids=["too large", "too many for a page"])
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "consistent"])
+async def test_list_that_is_not_short_is_read_again(count: int, cached: bool) -> None:
+    lists = Lists(count, 10_000 if count == 300 else 1)
+    assert await listed(lists, cached=cached, is_long=False) == list(range(count))
+    again = 1 if cached and count == 600 else 3 if count == 600 else 2
+    assert len(lists.limits) == again
+
+
+async def test_long_lists_of_a_namespace_are_read_one_after_another() -> None:
+    """A tenant may have any number of workloads that select the same large Pods."""
+    lists = Lists(5, 1_500_000)
+    selections = [SHOP, SHOP, SHOP, Selection(PODS, "bank")]
+    await asyncio.gather(*(listed(lists, each, is_long=False) for each in selections))
+    assert lists.most_reading == {"shop": 1, "bank": 1}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +133,7 @@ async def test_response_beyond_the_bound_is_not_read(
     server.script("other", endless, empty)
     config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
     async with Client(config) as client:
-        items = list_items(client, SHOP, type=Pod, cached=True)
+        items = list_items(client, SHOP, type=Pod, cached=True, is_long=True)
         assert [item async for item in items] == []
     assert sent < 1 << 26
     versions = [request.params.get("resourceVersion") for request in server.requests]

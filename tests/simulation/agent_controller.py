@@ -43,6 +43,7 @@ from hotmap.core.status.agent_locations import AgentAddress
 from hotmap.core.status.consumer import ConsumerStatus
 from hotmap.core.target import TARGET, Target
 from hotmap.kube.client import Page
+from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import PODS, Resource
 
@@ -85,6 +86,7 @@ class _ApiServer:
     def __init__(self, cluster: AgentCluster, chance: random.Random) -> None:
         self._cluster, self._chance = cluster, chance
         self.is_away = False
+        self.short_lists, self.long_lists = FairSlots(16), FairSlots(2)
         #: Whether some requests fail that the API server has carried out.
         self.loses_responses = False
 

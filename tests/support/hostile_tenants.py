@@ -151,7 +151,7 @@ def many_data_keys() -> list[Object]:
 
 
 def large_pods() -> list[Object]:
-    """100 Pods of 0.9 MB that a workload selects, which are listed to see when they started."""
+    """100 Pods of 0.9 MB that 21 workloads select: each lists them to see when they started."""
     spec = pod_spec(env=[variable("LEVEL", "app"), {"name": "X", "value": "x" * 900_000}])
     pods = [
         {
@@ -163,7 +163,9 @@ def large_pods() -> list[Object]:
         for n in range(100)
     ]
     small = pod_spec(env=[variable("LEVEL", "app")])
-    return [config_map("app", {"LEVEL": "0"}), *pods, deployment("evil", small, replicas=1)]
+    one = deployment("evil", small, replicas=1)
+    others = [{**one, "metadata": {"name": f"evil-{n}", "annotations": FOLLOW}} for n in range(20)]
+    return [config_map("app", {"LEVEL": "0"}), *pods, one, *others]
 
 
 def forged_lines() -> list[Object]:

@@ -22,6 +22,7 @@ from hotmap.core.errors import (
 )
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.decoding import decode, without_deep_values
+from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff, Outage
@@ -31,6 +32,9 @@ from hotmap.kube.written import METADATA, Written
 __all__ = ["DEFAULT_LIMITS", "Client", "ClientStatistics", "Limits", "Page"]
 
 T = TypeVar("T")
+
+#: Lists at once, of which each takes up to 1 MiB, and up to some 30.
+_SHORT_LISTS, _LONG_LISTS = 16, 2
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 
@@ -104,6 +108,8 @@ class Client:
         #: Which failures of this server were logged, shared by all watches: an outage is logged
         #: once.
         self.log_throttle = LogThrottle()
+        #: Who may read a list now, by namespace: see `kube.paging`.
+        self.short_lists, self.long_lists = FairSlots(_SHORT_LISTS), FairSlots(_LONG_LISTS)
         self._retries = 0
 
     async def __aenter__(self) -> Self:

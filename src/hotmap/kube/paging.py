@@ -2,13 +2,16 @@
 
 Some tenant chooses how many objects there are and how large each is, up to 1.5 MiB, and a list
 from the API server's cache ignores `limit`. Without a bound one list of a namespace could take the
-memory of the whole process.
+memory of the whole process, and so could many lists at once: a tenant may have any number of
+workloads that select the same large Pods.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,7 +20,7 @@ from hotmap.core.errors import Expired, ResponseTooLarge
 from hotmap.kube.client import Client, Page
 from hotmap.kube.resources import Selection
 
-__all__ = ["LARGEST_PAGE", "PAGE", "ListPager", "list_items"]
+__all__ = ["LARGEST_PAGE", "PAGE", "SHORT_LIST", "ListPager", "list_items"]
 
 T = TypeVar("T")
 
@@ -32,6 +35,9 @@ LARGEST_PAGE: Final = 8 << 20
 _USUAL: Final = 16 << 10
 _BEYOND: Final = 16 << 20
 _LARGEST_LIST: Final = 256 << 20
+
+#: Bytes of a short list. Most lists are, and many are read at once; long ones are not.
+SHORT_LIST: Final = 1 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -96,33 +102,53 @@ async def list_items(
     *,
     type: type[T],
     cached: bool = False,
-    at_most: int | None = None,
+    is_long: bool = False,
 ) -> AsyncIterator[T]:
     """Yield the selected objects; `cached` takes any state that the API server has in memory.
 
-    A page that is too large is asked for again with a quarter of the objects. With `at_most`, there
-    is one page that has at most so many bytes.
+    Namespaces take turns. A list that is not short is read again when it is the turn of a long one;
+    `is_long` does that at once. A page that is too large is asked for again with a quarter of the
+    objects.
 
     Raises:
         ResponseTooLarge: all of them have more bytes than a list may have.
         ApiError, Unreachable: as the client raises them.
     """
+    read = partial(
+        client.list_page,
+        selection.resource,
+        selection.namespace,
+        type=type,
+        label_selector=selection.label_selector,
+        field_selector=selection.field_selector,
+    )
+    if not is_long:
+        with suppress(ResponseTooLarge):
+            async with client.short_lists.use(selection.namespace):
+                page = await read(resource_version="0" if cached else None, at_most=SHORT_LIST)
+            if not page.continue_token:
+                for item in page.items:
+                    yield item
+                return
+    async with client.long_lists.use(selection.namespace):
+        async for item in _read_pages(read, selection, cached=cached):
+            yield item
+
+
+async def _read_pages(
+    read: Callable[..., Awaitable[Page[T]]], selection: Selection, *, cached: bool
+) -> AsyncIterator[T]:
     token, limit, size, count = "", PAGE, 0, 0
     while True:
         try:
-            page = await client.list_page(
-                selection.resource,
-                selection.namespace,
-                type=type,
-                limit=0 if at_most else limit,
+            page = await read(
+                limit=limit,
                 continue_token=token,
-                label_selector=selection.label_selector,
-                field_selector=selection.field_selector,
                 resource_version="0" if cached and not token else None,
-                at_most=at_most or LARGEST_PAGE,
+                at_most=LARGEST_PAGE,
             )
         except ResponseTooLarge:
-            if at_most or (not cached and limit == 1):
+            if not cached and limit == 1:
                 raise
             if not cached:
                 limit = max(1, limit // 4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from hotmap.controller.reconcile.restart_waves import RestartWaves
@@ -22,12 +21,10 @@ from hotmap.core.errors import (
     Conflict,
     HotmapError,
     NotFound,
-    ResponseTooLarge,
     Throttled,
     Unauthorized,
     Unavailable,
 )
-from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import Pod
 from hotmap.core.patch.nudge import can_be_nudged, is_starting, read_target
 from hotmap.core.target import TARGET, Target
@@ -41,15 +38,6 @@ __all__ = ["Nudge", "NudgeRound", "NudgeSender"]
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
 #: then reads the API server, so a burst is spread.
 _NUDGES_AT_ONCE = 32
-
-#: Lists of pods at once, over all consumers: each may take megabytes.
-_LISTS_AT_ONCE = 2
-
-#: The same of short lists, which most are, and their largest size in bytes: the consumers of one
-#: source must not wait for each other. A list counts as short by the number of pods, and a longer
-#: one is read again in its turn.
-_SHORT_LISTS_AT_ONCE = 16
-_SHORT_LIST, _FEW_PODS = 1 << 20, 20
 
 
 class Nudge(NamedTuple):
@@ -113,8 +101,6 @@ class NudgeSender:
         self._waves = waves
         # 10,000 pods of one namespace delay no other's.
         self._slots = FairSlots(_NUDGES_AT_ONCE)
-        self._lists = FairSlots(_LISTS_AT_ONCE)
-        self._short_lists = FairSlots(_SHORT_LISTS_AT_ONCE)
 
     async def send_round(
         self, snapshot: Snapshot, target: Target, *, again: Collection[str], is_first: bool
@@ -125,7 +111,7 @@ class NudgeSender:
         the others. `is_first`: in this term, so that other nudges are of a leader before.
         """
         consumer, recorded = snapshot.consumer, snapshot.recorded_target
-        listed = await self._list(consumer)
+        listed = await list_pods(self._client, consumer)
         pods = [pod for pod in listed if can_be_nudged(pod)]
         some_start = any(map(is_starting, listed))
         new = choose_new(pods, snapshot, target, is_first=is_first)
@@ -143,16 +129,6 @@ class NudgeSender:
         del listed, pods, needing  # they are large, and patching takes a while
         results = await self._send_all(consumer.key.namespace, nudges)
         return NudgeRound(new, held, recent, results, some_start)
-
-    async def _list(self, consumer: Consumer) -> list[Pod]:
-        """List a consumer's pods; short lists do not wait for long ones."""
-        namespace = consumer.key.namespace
-        if consumer.pods <= _FEW_PODS:
-            with suppress(ResponseTooLarge):
-                async with self._short_lists.use(namespace):
-                    return await list_pods(self._client, consumer, at_most=_SHORT_LIST)
-        async with self._lists.use(namespace):
-            return await list_pods(self._client, consumer)
 
     async def _send_all(self, namespace: str, nudges: Sequence[Nudge]) -> list[_Result]:
         """Send nudges by a few tasks, since there may be thousands of pods."""

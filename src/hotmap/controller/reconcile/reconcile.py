@@ -261,6 +261,7 @@ class Reconciler:
             self._reporter.report_failure(decision, error)
             raise
         starts, own = pod_starts(snapshot.consumer, pods), {pod.metadata.uid for pod in pods}
+        del pods  # they may be large
         decision, others = decide(snapshot, starts), dict[ObjectKey, OtherUse | None]()
         while sources := decision.shared_sources:
             others |= await self._lookups.other_uses(sources, own)

@@ -27,12 +27,8 @@ from hotmap.core.status.observed_pods import ObservedPod, observe_pods
 from hotmap.core.status.pod_check import PodCheckResult, conclude_from_pods
 from hotmap.core.status.pods import pod_proofs
 from hotmap.kube.client import Client
-from hotmap.kube.fair_slots import FairSlots
 
 __all__ = ["PodReader"]
-
-#: Lists of pods at once: each may take megabytes.
-_LISTS_AT_ONCE = 4
 
 
 class _Reports(NamedTuple):
@@ -75,8 +71,6 @@ class PodReader:
         self._client = client
         self._agents = agents
         self._payload_digests = payload_digests
-        # Namespaces take turns: long lists of one delay no other's.
-        self._lists = FairSlots(_LISTS_AT_ONCE)
         #: How often the agents of a consumer were nudged with other content.
         self._changes: Counter[ObjectKey] = Counter()
 
@@ -109,10 +103,9 @@ class PodReader:
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
-        async with self._lists.use(snapshot.consumer.key.namespace):
-            consumer = await with_all_runs(self._client, snapshot.consumer)
-            snapshot = snapshot._replace(consumer=consumer)
-            pods = await list_pods(self._client, consumer, runs=True)
+        consumer = await with_all_runs(self._client, snapshot.consumer)
+        snapshot = snapshot._replace(consumer=consumer)
+        pods = await list_pods(self._client, consumer, runs=True)
         desired, observed, agents = await self._ask_agents(snapshot, pods)
         return conclude_from_pods(
             snapshot,

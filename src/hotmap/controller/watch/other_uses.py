@@ -93,7 +93,7 @@ class OtherUses:
         others: dict[ObjectKey, OtherUse] = {}
         ending: dict[ObjectKey, OtherUse] = {}
         selection = Selection(PODS, namespace)
-        async for pod in list_items(self._client, selection, type=Pod, cached=False):
+        async for pod in list_items(self._client, selection, type=Pod, cached=False, is_long=True):
             metadata = pod.metadata
             if _has_released(pod):
                 continue

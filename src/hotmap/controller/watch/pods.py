@@ -24,6 +24,9 @@ __all__ = ["list_pods", "with_all_runs"]
 #: The label of a Job's pods with its name (kubernetes: batch/v1, JobNameLabel).
 _JOB_NAME = "batch.kubernetes.io/job-name"
 
+#: Pods of which a list is mostly short.
+_FEW_PODS = 20
+
 
 async def list_pods(
     client: Client,
@@ -31,7 +34,6 @@ async def list_pods(
     *,
     runs: bool = False,
     cached: bool = True,
-    at_most: int | None = None,
 ) -> list[Pod]:
     """List the pods that a consumer selects and owns, including terminating ones.
 
@@ -42,15 +44,16 @@ async def list_pods(
     is its own only pod. A CronJob has none, but with `runs` those of its runs in progress.
 
     Raises:
-        ResponseTooLarge: they have more bytes than `at_most`, or than any list may have.
+        ResponseTooLarge: they have more bytes than a list may have.
         ApiError, Unreachable: as the client raises them.
     """
     selector = consumer.selector
     if runs and consumer.runs:
         selector = f"{_JOB_NAME} in ({','.join(consumer.runs)})"
-    pods, others = await _list_pods(client, consumer, selector, cached=cached, at_most=at_most)
+    pods, others = await _list_pods(client, consumer, selector, cached=cached)
     if cached and _count_active(pods) < consumer.pods:
-        pods, others = await _list_pods(client, consumer, selector, cached=False, at_most=at_most)
+        del pods, others  # they may be large
+        pods, others = await _list_pods(client, consumer, selector, cached=False)
     if others and _count_active(pods) < consumer.pods:
         adopted = await _list_adopted(client, consumer)
         pods += [pod for pod in others if adopted_through(consumer, pod) in adopted]
@@ -62,7 +65,7 @@ def _count_active(pods: Sequence[Pod]) -> int:
 
 
 async def _list_pods(
-    client: Client, consumer: Consumer, selector: str, *, cached: bool, at_most: int | None
+    client: Client, consumer: Consumer, selector: str, *, cached: bool
 ) -> tuple[list[Pod], list[Pod]]:
     """List a consumer's pods, and those that may be its own through an adopted ReplicaSet."""
     is_pod = consumer.key.kind == "Pod"
@@ -70,7 +73,8 @@ async def _list_pods(
         return [], []
     name = f"metadata.name={consumer.key.name}" if is_pod else ""
     selection = Selection(PODS, consumer.key.namespace, selector, name)
-    items = list_items(client, selection, type=Pod, cached=cached, at_most=at_most)
+    is_long = consumer.pods > _FEW_PODS
+    items = list_items(client, selection, type=Pod, cached=cached, is_long=is_long)
     pods: list[Pod] = []
     others: list[Pod] = []
     async for pod in items:
