@@ -73,7 +73,7 @@ def test_plain_files_are_compared(tmp_path: Path) -> None:
         eventually(lambda: len(endpoint.calls) == 2)
 
 
-@pytest.mark.parametrize("way", ["in-place", "rename", "another directory"])
+@pytest.mark.parametrize("way", ["in-place", "rename", "another directory", "after a while"])
 def test_files_written_below_an_unchanged_link_are_loaded(tmp_path: Path, way: str) -> None:
     """No kubelet does that; programs that write an emptyDir with such a link do."""
     volume = Volume(tmp_path / "volume", text="one")
@@ -87,9 +87,13 @@ def test_files_written_below_an_unchanged_link_are_loaded(tmp_path: Path, way: s
             (published / "draft").write_text("two")
             (published / "draft").rename(published / "text")
         else:
+            draft = published.with_name("..draft")
+            draft.mkdir()
+            (draft / "text").write_text("two")
             shutil.rmtree(published)
-            published.mkdir()
-            (published / "text").write_text("two")
+            if way == "after a while":
+                eventually(lambda: running.status()["directories"][0]["error"])
+            draft.rename(published)
         eventually(lambda: len(endpoint.calls) == 2)
 
 

@@ -218,7 +218,7 @@ class Detector:
                 return True
             published = _published_files(directory)
             before, self._published[directory] = self._published.get(directory), published
-            return None not in (before, published) and before != published
+            return before != published
         if directory in self.revisions and directory not in self._plain:
             return True  # it was a volume until now
         now = self._signature(directory)
