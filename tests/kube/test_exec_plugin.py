@@ -338,6 +338,7 @@ HEAD = "user 'u' in kubeconfig {path}: credential plugin {plugin} "
             "is not installed, or not in PATH: Install it: brew install x",
         ),
         (None, {"command": "./bin"}, "is not an executable file"),
+        (None, {"command": "./" + "x" * 300}, "is not installed, or not in PATH"),
         (
             "import sys; sys.stderr.write('one\\nno session; run login\\n\\n'); sys.exit(1)",
             {},

@@ -17,7 +17,6 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -181,7 +180,8 @@ async def _run(plugin: ExecPlugin, *, interactive: bool) -> bytes:
     """Run the program and return what it prints."""
     environment = {**os.environ, **dict(plugin.env)}
     if shutil.which(plugin.command, path=environment.get("PATH")) is None:
-        if os.sep in plugin.command and Path(plugin.command).exists():
+        # Path.exists raises, as for a name that is too long.
+        if os.sep in plugin.command and os.path.exists(plugin.command):  # noqa: PTH110
             raise _failure(plugin, "is not an executable file")
         hint = f": {_one_line(plugin.install_hint, 1000)}" if plugin.install_hint else ""
         raise _failure(plugin, f"is not installed, or not in PATH{hint}")
