@@ -238,13 +238,13 @@ def test_rule_6_several_edits_before_the_template_change_are_one(
     ended: float, verdict: Verdict
 ) -> None:
     """A manifest that is applied again during its rollout needs no further rollout."""
-    who = deployment(generation=2)
+    who, record = deployment(generation=2), applied_record(deployment(), app())
     found = assess_change(
         who,
-        applied_record(deployment(), app()),
+        msgspec.structs.replace(record, windows=(Window(501.0, ended),)),
         [app(B_FROZEN, version=3, changed_at=504)],
         started=[505.0],
-        changes=ChangeSummary(last=ended, window=Window(501.0, ended)),
+        changes=ChangeSummary(last=504.0),
         template=TemplateChange(504.3, 2),
     )
     assert found.verdict is verdict
