@@ -163,13 +163,19 @@ def test_rollout_is_waited_for_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("live_needs_rollout", "verdict"), [(False, Verdict.LIVE), (True, Verdict.FROZEN)]
+    ("live_needs_rollout", "started", "verdict"),
+    [
+        (False, 105, Verdict.LIVE),
+        (True, 105, Verdict.FROZEN),
+        (True, 50, Verdict.UP_TO_DATE),
+    ],
 )
-def test_files_that_are_reread_leave_no_window(live_needs_rollout: bool, verdict: Verdict) -> None:
+def test_files_that_are_reread_leave_no_window(
+    live_needs_rollout: bool, started: float, verdict: Verdict
+) -> None:
     """A nudge brings them back; only where they are not re-read may a pod be stale."""
-    assert (
-        assess_change(FILES, started=105, live_needs_rollout=live_needs_rollout).verdict is verdict
-    )
+    found = assess_change(FILES, started=started, live_needs_rollout=live_needs_rollout)
+    assert found.verdict is verdict
 
 
 @pytest.mark.parametrize(("started", "verdict"), [(50, Verdict.LIVE), (105, Verdict.FROZEN)])
