@@ -15,7 +15,7 @@ from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import StartBound
 from hotmap.core.model.state import PodCheck
-from hotmap.core.policy.policy import Policy, Strategy
+from hotmap.core.policy.policy import Agent, Policy, Strategy
 
 #: When the source was edited, as was observed.
 EDITED = 990.0
@@ -52,6 +52,13 @@ def after_check(
     taken = snapshot(who, APP, record=msgspec.structs.replace(first, **fields), policy=policy)
     (current,) = taken.sources
     return taken._replace(sources=(current._replace(edited=edited, start=start),))
+
+
+def of_kind(kind: str) -> Snapshot:
+    """Snapshot a consumer of another kind, in the same state."""
+    taken = after_check()
+    key = taken.consumer.key._replace(kind=kind)
+    return taken._replace(consumer=msgspec.structs.replace(taken.consumer, key=key))
 
 
 @pytest.mark.parametrize(
@@ -125,6 +132,11 @@ def test_restarted_pod_may_have_files_of_a_reverted_edit(
             after_check(policy=Policy(opted_in=True, strategy=Strategy.NOTIFY)),
             id="the policy permits no rollout",
         ),
+        pytest.param(
+            after_check(policy=Policy(opted_in=True, agent=Agent())),
+            id="an agent in the pods applies changes",
+        ),
+        pytest.param(of_kind("Job"), id="the kind has no rollouts"),
     ],
 )
 def test_older_pods_are_left_alone(taken: Snapshot) -> None:
