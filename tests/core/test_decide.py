@@ -160,20 +160,23 @@ def created(at: float) -> PodStart:
 
 
 @pytest.mark.parametrize(
-    ("version", "verdict"),
+    ("version", "generation", "verdict"),
     [
-        pytest.param("3", Verdict.ADOPT, id="template written after the source"),
-        pytest.param("1", Verdict.FROZEN, id="template written before, and observed later"),
-        pytest.param("", Verdict.ADOPT, id="unknown"),
+        pytest.param("3", 2, Verdict.ADOPT, id="template written after the source"),
+        pytest.param("1", 2, Verdict.FROZEN, id="template written before, and observed later"),
+        pytest.param("", 2, Verdict.ADOPT, id="unknown"),
+        pytest.param("3", 1, Verdict.FROZEN, id="template written by hotmap"),
     ],
 )
-def test_template_change_has_to_be_written_after_the_source(version: str, verdict: Verdict) -> None:
+def test_template_change_has_to_be_written_after_the_source(
+    version: str, generation: int, verdict: Verdict
+) -> None:
     """Two watches deliver in another order after a pause of the controller."""
     who = msgspec.structs.replace(deployment(ENV), generation=2)
     old = msgspec.structs.replace(recorded(deployment(ENV)), generation=1)
     taken = snapshot(who, AFTER, record=old, policy=SETTLING, now=1000.0)
     taken = with_changes(taken, ChangeSummary(frozenset(("LEVEL",)), 990.1, 990.1))
-    taken = taken._replace(template=TemplateChange(990.2, 2, version))
+    taken = taken._replace(template=TemplateChange(990.2, generation, version))
     assessment = decide(taken, [created(990.0)]).assessment
     assert assessment.verdict is verdict
     assert assessment.proven_since == (990.2 if verdict is Verdict.ADOPT else 0.0)
