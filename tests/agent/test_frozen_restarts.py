@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -310,3 +311,46 @@ def is_listening(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def test_restart_waits_for_refused_files_that_are_checked_again(tmp_path: Path) -> None:
+    """At SIGHUP; the check before was longer ago than one may take."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--check", f"sh -c 'echo >> {tmp_path}/checks; ! grep refused {{dir}}/text'"),
+        *("--check-timeout", "500ms"),
+    )
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        volume.write(text="refused")
+        running.reaches("refused")
+        pod.annotate("2/bb/f2")
+        eventually(lambda: running.status()["target"]["sequence"] == 2)
+        time.sleep(0.6)
+        running.process.send_signal(signal.SIGHUP)
+        eventually(lambda: len((tmp_path / "checks").read_text()) == 3)
+        running.reaches("refused")
+        assert running.status()["application"]["starts"] == 1
+        volume.write(text="two")
+        eventually(lambda: running.rule("frozen")["loaded"] == "f2")
+        assert running.status()["application"]["starts"] == 2
+
+
+def test_restart_waits_for_files_whose_check_ends_in_vain(tmp_path: Path) -> None:
+    """For longer than a check may take: it has passed nothing."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--check", "sh -c 'if grep hang {dir}/text; then sleep 60; fi'"),
+        *("--check-timeout", "300ms"),
+    )
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        volume.write(text="hang")
+        pod.annotate("2/bb/f2")
+        eventually(lambda: running.status()["target"]["sequence"] == 2)
+        eventually(lambda: running.status()["check"]["counts"]["error"] >= 2)
+        assert running.status()["application"]["starts"] == 1

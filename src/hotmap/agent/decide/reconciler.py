@@ -107,8 +107,10 @@ class Reconciler:
         #: read, though they could before.
         self._is_changing = False
         self._is_unreadable = False
-        #: Since when all that was read has waited for its check.
-        self._undecided_since = 0.0
+        #: Since when one check has followed another, as files had changed meanwhile; None where the
+        #: last one decided on what is there, or failed itself. When the last one passed, else 0.
+        self._checking_since: float | None = None
+        self._passed_at = 0.0
         #: Content was to be checked and not in memory, so it is read again.
         self._rereading = False
         #: Commands that a fact leads to by itself.
@@ -196,6 +198,8 @@ class Reconciler:
             self._record_altered_stage(fact)
         else:
             self._record_attempt(fact, now)
+        if self._is_unreadable or self.gate.failures or not self.gate.undecided:
+            self._checking_since = None
 
     def decide(self, now: float, *, is_changing: bool = False) -> list[Command]:
         """Return what is to be done now, and regard it as begun.
@@ -211,7 +215,7 @@ class Reconciler:
         for state in self.rules:
             if not state.progress.due(now) or not (state.is_frozen or self.started):
                 continue
-            if not self._waits_for_content(state) or self._has_waited_enough(state, now):
+            if not self._waits_for_content(state) or self._has_waited_enough(state):
                 commands.append(self._next_attempt(state))
         return commands
 
@@ -242,17 +246,16 @@ class Reconciler:
             return self.gate.undecided and not self.gate.failures
         return self._is_unreadable or self.gate.seen not in (None, self.gate.passed)
 
-    def _has_waited_enough(self, state: RuleState, now: float) -> bool:
+    def _has_waited_enough(self, state: RuleState) -> bool:
         """Return whether a rule has waited for files that change faster than they are checked.
 
-        A check takes that long at most, so they have changed again and again, and passed each time.
+        A check takes that long at most. Only one that has passed shows that they changed again.
         """
-        if not self.started or self._is_unreadable or self.gate.failures:
+        if self._checking_since is None:
             return False
         checks = self._settings.checks
         longest = checks.timeout * max(1, len(checks.commands))
-        since = max(state.progress.retry_at, self._undecided_since)
-        return self.gate.refused is None and now - since >= longest
+        return self._passed_at - max(state.progress.retry_at, self._checking_since) >= longest
 
     def _next_check(self, now: float) -> Command:
         snapshot = self._snapshot
@@ -261,6 +264,8 @@ class Reconciler:
             self._rereading = True
             return ReadDirectories()
         self.gate.begin()
+        if self._checking_since is None:
+            self._checking_since = now
         return StartCheck(snapshot)
 
     def _next_attempt(self, state: RuleState) -> StartAttempt:
@@ -288,8 +293,6 @@ class Reconciler:
             self._log("changed", "content changed", digest=snapshot.digest)
         elif self._rereading:
             self.gate.postpone(now)
-        if self._is_unreadable or not self.gate.undecided:
-            self._undecided_since = now
         self._rereading = self._is_unreadable = False
         self._exposure.record_reading(snapshot, now, before=self.gate.seen, passed=self.gate.passed)
         self.gate.see(snapshot.digest, now, replaced=snapshot.changed_since is not None)
@@ -339,6 +342,7 @@ class Reconciler:
 
     def _record_check(self, check: CheckFinished, now: float) -> None:
         self.checks[check.result] += 1
+        self._passed_at = now if check.result == PASSED else 0.0
         latest = self._snapshot
         if check.result == ERROR:
             if not self.gate.failures or check.error != self.gate.error:
