@@ -494,6 +494,7 @@ def test_two_releases_do_not_share_cluster_wide_names() -> None:
         ("image.digest=abc", "/image/digest"),
         ("image.repository=a b", 'invalid image "a b:0.1.0": expected a repository such as'),
         ("image.repository=a/hotmap:1", 'invalid image "a/hotmap:1:0.1.0": expected a repository'),
+        ("image.repository=hotmap:1", 'invalid image "hotmap:1:0.1.0": expected a repository'),
         ("image.tag=:7", 'invalid image "hotmap::7": expected a repository'),
         ("global.imageRegistry=https://a.b", 'invalid image "https://a.b/hotmap:0.1.0": expected'),
         ("settle=5", "/settle"),
@@ -624,6 +625,7 @@ def test_what_has_no_effect_is_named() -> None:
         ("image.repository=a:5000/b-c/h_m", "a:5000/b-c/h_m"),
         ("image.tag=20261130", "hotmap:20261130"),
         ("image.tag=V_1.0-rc", "hotmap:V_1.0-rc"),
+        (f"image.tag=1.0@sha256:{64 * 'a'}", f"hotmap:1.0@sha256:{64 * 'a'}"),
     ],
 )
 def test_image_reference_is_made_of_registry_name_tag_or_digest(values: str, image: str) -> None:

@@ -60,7 +60,7 @@
 {{- end -}}
 {{- end -}}
 {{- $image := include "hotmap.image" . -}}
-{{- if not (regexMatch `^[A-Za-z0-9][-A-Za-z0-9._]*(:[0-9]+)?(/[a-z0-9][-a-z0-9._]*)*(:[A-Za-z0-9_][-A-Za-z0-9._]{0,127}|@sha256:[0-9a-f]{64})$` $image) -}}
+{{- if not (regexMatch `^([A-Za-z0-9][-A-Za-z0-9._]*(:[0-9]+)?/)?[a-z0-9][-a-z0-9._]*(/[a-z0-9][-a-z0-9._]*)*(:[A-Za-z0-9_][-A-Za-z0-9._]{0,127})?(@sha256:[0-9a-f]{64})?$` $image) -}}
 {{- fail (printf "invalid image %q: expected a repository such as registry.example.com/hotmap, and a tag such as %s" $image .Chart.AppVersion) -}}
 {{- end -}}
 {{- $settings := fromJson (include "hotmap.settings" .) -}}
