@@ -336,6 +336,40 @@ def test_process_that_read_refused_content_after_the_end_of_its_agent_is_signall
             eventually(lambda: process.loads == ["one", "refused", "one"])
 
 
+def test_process_is_not_signalled_for_an_edit_of_other_files_while_no_agent_ran(
+    tmp_path: Path,
+) -> None:
+    """Nothing says that its own files were other ones in between."""
+    volume, folders = Volume(tmp_path / "volume", a="one", b="one"), {}
+    for name in ("a", "b"):
+        folders[name] = tmp_path / name
+        folders[name].mkdir()
+    rules = tmp_path / "rules"
+    rules.write_text(
+        "".join(
+            f'[[rule]]\nname = "{name}"\nfiles = ["{name}"]\n'
+            f'actions = [{{ signal = "HUP", process = "pidfile:{folder}/loaded.pid" }}]\n'
+            for name, folder in folders.items()
+        )
+    )
+    flags = ("--dir", volume, "--rules", rules, "--state", tmp_path / "state")
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(reader(volume.path / name, folder))
+            for name, folder in folders.items()
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("told")
+            eventually(lambda: first.loads == second.loads == ["one", "one"])
+            running.process.kill()
+        volume.write(a="one", b="two")
+        with agent(tmp_path, *flags) as running:
+            eventually(lambda: second.loads == ["one", "one", "two"])
+            running.reaches("told")
+            assert "process still has it" in running.log
+        assert first.loads == ["one", "one"]
+
+
 @pytest.mark.parametrize("mounted", ["one", "refused"])
 @pytest.mark.parametrize("is_older", [True, False], ids=["older", "younger"])
 def test_process_is_restarted_if_it_started_with_refused_content_that_an_earlier_agent_saw(

@@ -127,7 +127,7 @@ class Exposure:
                 state.progress.expose(since)
 
     def _compare_with_earlier_agent(self, snapshot: Snapshot) -> None:
-        """Record that other content was visible while no agent ran, and may not be any more.
+        """Record that other content was visible while no agent ran, and is not any more.
 
         A kubelet never writes the same content twice in a row; another writer may. A process that
         has started meanwhile has read the other one, and it is not known which process a call or a
@@ -136,20 +136,20 @@ class Exposure:
         if self._is_staged:
             return
         before = self.revisions
-        names = snapshot.names.items()
-        replaced = {path for path, name in names if path in before and before[path][0] != name}
-        returned = {path for path in replaced if before[path][1] == snapshot.directories[path]}
+        returned = {
+            directory
+            for directory, name in snapshot.names.items()
+            if directory in before
+            and before[directory][0] != name
+            and before[directory][1] == snapshot.directories[directory]
+        }
         reads_later = any(state.reads_later for state in self._rules)
         for state in self._rules:
-            if not state.progress.done:
+            if not state.progress.done or returned.isdisjoint(state.directories):
                 continue
-            is_back = not returned.isdisjoint(state.directories)
-            may_be_late = reads_later and state.signals_only
-            is_late = may_be_late and not replaced.isdisjoint(state.directories)
-            if is_late or (state.is_called and is_back):
+            if state.is_called or (reads_later and state.signals_only):
                 state.progress.expose(0.0)
-            if is_back:
-                state.progress.is_presumed = False
+            state.progress.is_presumed = False
 
     def _record_unread(
         self, since: float, *, replaced: bool = False, unreadable: bool = False
