@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from tests.agent.agents import eventually
 
-from hotmap.agent.process import process_table
+from hotmap.agent.process import process_table, signals
 from hotmap.agent.process.process_table import (
     CHECK_MARK,
     ProcessError,
@@ -24,6 +25,7 @@ from hotmap.agent.process.process_table import (
     find,
     find_main,
     identify,
+    started_at,
 )
 from hotmap.agent.process.signals import send_reload, send_signal
 
@@ -164,6 +166,50 @@ def test_process_whose_first_thread_has_ended_is_signalled() -> None:
             process.kill()
         process.wait()
         assert identify(process.pid) is None
+
+
+ADDING_HANDLERS = """
+import signal
+def catch(numbers):
+    for number in numbers:
+        if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
+            signal.signal(number, lambda *_: None)
+    print(flush=True)
+catch(range(1, {last} + 1))
+input()
+catch(range(1, 65))
+input()
+"""
+
+
+@pytest.mark.parametrize("last", [signal.SIGHUP, signal.SIGILL, signal.SIGTRAP, signal.SIGTERM])
+def test_program_that_adds_handlers_one_by_one_is_not_signalled(
+    monkeypatch: pytest.MonkeyPatch, last: signal.Signals
+) -> None:
+    """The runtime of Go does, and may have to wait for a processor after any of them."""
+    command = [sys.executable, "-c", ADDING_HANDLERS.format(last=int(last))]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        given, printed = process.stdin, process.stdout
+        assert given is not None
+        assert printed is not None
+        printed.readline()
+        found = identify(process.pid)
+        assert found is not None
+
+        def sleep(seconds: float) -> None:
+            """Let the program add the others in the longer pause."""
+            if seconds >= 0.03:
+                print(file=given, flush=True)
+                printed.readline()
+
+        monkeypatch.setattr(signals, "since_boot", lambda: started_at(found) + 0.5)
+        monkeypatch.setattr(time, "sleep", sleep)
+        with pytest.raises(ProcessError, match="may not handle HUP yet"):
+            send_reload(found, signal.SIGHUP)
+        monkeypatch.undo()
+        process.communicate("\n")
 
 
 def test_process_that_executes_another_program_is_seen() -> None:

@@ -107,10 +107,11 @@ _STARTUP_OF_GO = 10.0
 _caught: dict[tuple[Process, int], float] = {}
 
 #: Seconds; Go takes some 30 µs for all of its handlers. It may have to wait for a processor in
-#: between: then the process is young, and has handlers of signals that other programs rarely catch.
+#: between: then the process is young, and has a handler of a signal that other programs rarely
+#: catch, or none of it and the later ones yet, as of TERM.
 _ADDING_HANDLERS = 0.002
 _ADDING_HANDLERS_LATE = 0.03
-_RARELY_CAUGHT = signal.SIGTRAP
+_RARELY_CAUGHT = 1 << (signal.SIGTRAP - 1)
 
 #: Signals 35 to 64, all of which the runtime of Go catches, and hardly anything else does.
 _CAUGHT_BY_GO = sum(1 << (number - 1) for number in range(35, 65))
@@ -150,7 +151,8 @@ def _is_ready_for(process: Process, number: int) -> bool:
         if not any(mask >> (number - 1) & 1 for mask in masks.values()):
             return _is_awaited(process.pid, number)
         if not is_last:
-            is_late = age < 1 and masks["SigCgt"] >> (_RARELY_CAUGHT - 1) & 1
+            caught = masks["SigCgt"]
+            is_late = age < 1 and (caught & _RARELY_CAUGHT or caught < _RARELY_CAUGHT)
             time.sleep(_ADDING_HANDLERS_LATE if is_late else _ADDING_HANDLERS)
     return True
 
