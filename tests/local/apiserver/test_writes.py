@@ -178,6 +178,19 @@ async def test_put_creates_some_kinds(api: Api, path: str) -> None:
     assert (await api.get(f"{path}/a")).body == made.body
 
 
+async def test_put_with_a_uid_creates_nothing(api: Api) -> None:
+    """It is a precondition, which no object meets that does not exist; a resourceVersion is not."""
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    deleted = {"name": "a", "uid": "1", "resourceVersion": "7"}
+    refused = await api.request("PUT", f"{roles}/a", {"metadata": deleted})
+    assert refused.status == 409
+    words = "Precondition failed: UID in precondition: 1, UID in object meta: "
+    assert refused.body["message"].endswith(words)
+    assert (await api.get(f"{roles}/a")).status == 404
+    made = await api.request("PUT", f"{roles}/a", {"metadata": {**deleted, "uid": ""}})
+    assert made.status == 201
+
+
 async def test_repeated_owner_references_are_left_once(api: Api) -> None:
     """With a warning, which is another one for patches; references are compared as a whole."""
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1"}

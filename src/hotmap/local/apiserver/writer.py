@@ -188,18 +188,20 @@ class ObjectWriter:
         await beside_loop(len(sent), partial(admission.decode, kind, new))
         metadata = new["metadata"]
         check_name(metadata, name)
-        entry = self._store.get(kind.key(path.namespace, name))
+        key, uid = kind.key(path.namespace, name), metadata.get("uid")
+        entry = self._store.get(key)
         if entry is None:
-            if kind.strategy.create_on_update and not path.subresource:
-                metadata.pop("resourceVersion", None)
-                return await self.create(path, new, options)
-            raise not_found(kind, name)
+            if not kind.strategy.create_on_update or path.subresource:
+                raise not_found(kind, name)
+            if uid:
+                raise conflict(kind, name, uid_precondition(key, uid, ""))
+            metadata.pop("resourceVersion", None)
+            return await self.create(path, new, options)
         _drop_repeated_owners(metadata, options)
         size = _size(entry) + len(sent)
         old = await beside_loop(size, partial(decode, entry, kind))
-        uid = metadata.get("uid")
         if uid and uid != old["metadata"]["uid"]:
-            raise conflict(kind, name, uid_precondition(entry.key, uid, old["metadata"]["uid"]))
+            raise conflict(kind, name, uid_precondition(key, uid, old["metadata"]["uid"]))
         return await self._replace(path, _Replaced(entry, old, size), new, options)
 
     async def patch(
