@@ -53,6 +53,17 @@ def test_time_of_another_boot_is_not_kept(tmp_path: Path) -> None:
     assert kept(path) == {"default": KeptAttempt("A", done=False)}
 
 
+@pytest.mark.parametrize("exposed", [10**400, "5.0", True], ids=["large", "text", "boolean"])
+def test_time_that_is_none_is_not_kept(tmp_path: Path, exposed: object) -> None:
+    """Nothing that another container writes ends the agent."""
+    path = tmp_path / "state"
+    state = StateFile(str(path))
+    state.save({"default": KeptAttempt("A", done=True, exposed_since=5.0)})
+    state.close()
+    path.write_text(path.read_text().replace('"exposed": 5.0', f'"exposed": {json.dumps(exposed)}'))
+    assert kept(path) == {"default": KeptAttempt("A", done=False)}
+
+
 def test_state_of_another_agent_is_not_used(tmp_path: Path) -> None:
     """Its process has loaded the content, which says nothing of ours."""
     first = StateFile(str(tmp_path / "state"))

@@ -170,12 +170,12 @@ class StateFile:
 def _attempt(found: Any, *, is_same_boot: bool) -> KeptAttempt:
     """Make what was kept of one rule; times of another boot say nothing."""
     exposed_since = found.get("exposed")
-    is_known = exposed_since is None or is_same_boot
+    is_time = is_same_boot and isinstance(exposed_since, float)
     return KeptAttempt(
         str(found["tried"]),
-        found["done"] is True and is_known,
+        found["done"] is True and (is_time or exposed_since is None),
         is_adopted=found.get("adopted") is True,
-        exposed_since=float(exposed_since) if exposed_since is not None and is_known else None,
+        exposed_since=exposed_since if is_time else None,
     )
 
 
