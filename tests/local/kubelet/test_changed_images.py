@@ -77,15 +77,23 @@ def has_restarted(pod: dict[str, Any], times: int) -> bool:
     return bool(status_of(pod).get("restartCount") == times)
 
 
+async def has_written(node: LocalNode, text: str) -> None:
+    """Wait until the container has written a text, before which it traps TERM."""
+    async with asyncio.timeout(9):
+        while await node.logs("p") != text:  # noqa: ASYNC110 - it may not have written yet
+            await asyncio.sleep(0.01)
+
+
 async def test_new_image_restarts_a_container_at_once(node: LocalNode) -> None:
     """Twice, without a back-off: it belongs to one image. The environment is read anew."""
     await node.config_map("app", {"A": "1"})
-    script = "echo $A; trap 'exit 0' TERM; while :; do sleep 0.01; done"
+    script = "trap 'exit 0' TERM; echo $A; while :; do sleep 0.01; done"
     source = [{"configMapRef": {"name": "app"}}]
     await node.run_pod("p", script, envFrom=source, pod={"restartPolicy": "Never"})
     began = time.monotonic()
-    for restarts in (1, 2):
+    for restarts, value in ((1, "1"), (2, "now 1")):
         await node.phase("p", "Running")
+        await has_written(node, f"{value}\n")
         await node.edit("app", A=f"now {restarts}")
         await set_image(node, f"shell:{restarts}")
         pod = await node.until("p", partial(has_restarted, times=restarts))
@@ -93,9 +101,7 @@ async def test_new_image_restarts_a_container_at_once(node: LocalNode) -> None:
         assert (status["image"], pod["status"]["phase"]) == (f"shell:{restarts}", "Running")
         assert status["lastState"]["terminated"]["reason"] == "Completed"
     assert time.monotonic() - began < 9
-    async with asyncio.timeout(9):
-        while await node.logs("p") != "now 2\n":  # noqa: ASYNC110 - it may not have written yet
-            await asyncio.sleep(0.01)
+    await has_written(node, "now 2\n")
     await node.event("Killing", "Container c definition changed, will be restarted")
 
 
