@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -27,6 +26,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from tests.cluster import images
 from tests.cluster.build import Programs
+from tests.cluster.machine import used_ports
 from tests.conformance.known_e2e_failures import FAILURES, OUT_OF_REACH
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=4, help="how many specs run at a time")
     parser.add_argument("--output", type=Path, default=Path("build/conformance"))
     options = parser.parse_args()
-    if _is_port_taken(80):
+    if used_ports([80]):
         print("port 80 of this machine is taken, and pods need it; stop what listens there")
         return 2
     results = run(
@@ -218,17 +218,6 @@ def main() -> int:
         minutes=options.minutes,
     )
     return report_results(results, whole=options.focus == "|".join(FOCUS))
-
-
-def _is_port_taken(port: int) -> bool:
-    """Return whether a program listens on a port of all addresses, so that no pod can."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.3.0.1", port))
-        except OSError:
-            return True
-    return False
 
 
 def report_results(results: list[Result], *, whole: bool) -> int:
