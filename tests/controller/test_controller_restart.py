@@ -17,6 +17,8 @@ from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.record import Outcome
 from hotmap.core.errors import Forbidden
 from hotmap.core.model.state import read_watched_until
+from hotmap.local.apiserver.options import WriteOptions
+from hotmap.local.apiserver.routes import ResourcePath
 
 
 async def test_unchanged_workloads_are_not_logged(
@@ -174,16 +176,16 @@ async def test_records_deleted_at_run_time_are_written_again(world: World) -> No
 
 async def test_stop_while_writing_records(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write is cut off, and made again before the end."""
-    create = world.registry.create
+    create = world.registry.admitted.create
     cut_off = asyncio.Event()
 
-    async def never_at_first(plural: str, namespace: str, obj: Any, **options: Any) -> Any:
+    async def never_at_first(path: ResourcePath, obj: Any, options: WriteOptions) -> Any:
         if obj.get("type") == "hotmap.dev/state" and not cut_off.is_set():
             cut_off.set()
             await asyncio.Event().wait()
-        return await create(plural, namespace, obj, **options)
+        return await create(path, obj, options)
 
-    monkeypatch.setattr(world.registry, "create", never_at_first)
+    monkeypatch.setattr(world.registry.admitted, "create", never_at_first)
     await world.config_map(LEVEL="info")
     await world.workload()
     async with world.controller():
@@ -205,7 +207,7 @@ async def test_stop_is_bounded_while_records_cannot_be_written(
     async with world.controller() as controller:
         await world.quiet(controller)
         for method in ("create", "update"):
-            monkeypatch.setattr(world.registry, method, never)
+            monkeypatch.setattr(world.registry.admitted, method, never)
         stopped_at = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - stopped_at < 25
     assert "the last records are not written: no response within 10s" in caplog.text

@@ -18,6 +18,8 @@ from hotmap.controller.reconcile import job_recreation
 from hotmap.core.errors import api_error
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Defaults, OnChange
+from hotmap.local.apiserver.options import DeleteOptions
+from hotmap.local.apiserver.routes import ResourcePath
 
 
 async def test_job_is_created_again(world: World) -> None:
@@ -93,14 +95,14 @@ async def test_job_whose_deletion_was_not_confirmed_is_recreated(
     """A second deletion would be refused, as if the Job were another one."""
     await world.config_map(LEVEL="info")
     old = await world.job(annotations=RECREATE)
-    delete = world.registry.delete
+    delete = world.registry.admitted.delete
 
-    async def delete_and_fail(resource: str, *where: Any, **options: Any) -> Any:
-        await delete(resource, *where, **options)
-        if resource == "jobs":
+    async def delete_and_fail(path: ResourcePath, options: DeleteOptions) -> Any:
+        await delete(path, options)
+        if path.kind.plural == "jobs":
             raise api_error(503, "the response was lost", reason="ServiceUnavailable")
 
-    monkeypatch.setattr(world.registry, "delete", delete_and_fail)
+    monkeypatch.setattr(world.registry.admitted, "delete", delete_and_fail)
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")

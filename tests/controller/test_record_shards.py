@@ -131,16 +131,16 @@ def _fail_after(monkeypatch: pytest.MonkeyPatch, world: World, writes: int) -> N
     """Let the API server take so many writes of Secrets more."""
     left = writes
     for name in ("create", "update"):
-        original = getattr(world.registry, name)
+        original = getattr(world.registry.admitted, name)
 
-        async def write(*arguments: Any, original: Any = original, **options: Any) -> Any:
+        async def write(*arguments: Any, original: Any = original) -> Any:
             nonlocal left
             left -= 1
             if left < 0:
                 raise api_error(403, "no more")
-            return await original(*arguments, **options)
+            return await original(*arguments)
 
-        monkeypatch.setattr(world.registry, name, write)
+        monkeypatch.setattr(world.registry.admitted, name, write)
 
 
 def seen(number: int, at: float, namespace: str = "shop") -> SourceChanges:
@@ -333,16 +333,16 @@ async def test_watched_time_is_not_written_before_what_was_observed_by_then(
     shards.records.set_watched_until(100.0)
     await shards.flush()
     first, second, *_ = (f"uid-{n}" for n in range(60) if shard_of(f"uid-{n}", 4) == 3)
-    update = world.registry.update
+    update = world.registry.admitted.update
 
-    async def write(*arguments: Any, **options: Any) -> Any:
+    async def write(*arguments: Any) -> Any:
         monkeypatch.undo()
-        written = await update(*arguments, **options)
+        written = await update(*arguments)
         shards.records.put(Record(second, "kH3x", 1, revision="late"))
         shards.records.set_watched_until(300.0)
         return written
 
-    monkeypatch.setattr(world.registry, "update", write)
+    monkeypatch.setattr(world.registry.admitted, "update", write)
     shards.records.put(Record(first, "kH3x", 1, revision="new"))
     shards.records.set_watched_until(200.0)
     await shards.flush()

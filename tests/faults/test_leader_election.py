@@ -17,6 +17,8 @@ import pytest
 from tests.support.leader_election import NAMESPACE, Candidate, Election, election, unchanged_for
 
 from hotmap.kube.leaderelection import LeaseTiming
+from hotmap.local.apiserver.options import WriteOptions
+from hotmap.local.apiserver.routes import ResourcePath
 
 #: The wires are threads, and some candidates processes.
 pytestmark = pytest.mark.real_time
@@ -212,14 +214,14 @@ async def test_claim_without_an_answer_is_released() -> None:
     async with election(CALM) as held:
         candidate = await held.candidate("a")
         written = asyncio.Event()
-        create = held.registry.create
+        create = held.registry.admitted.create
 
-        async def create_and_hang(*args: Any, **options: Any) -> Any:
-            await create(*args, **options)
+        async def create_and_hang(path: ResourcePath, obj: Any, options: WriteOptions) -> Any:
+            await create(path, obj, options)
             written.set()
             await asyncio.Event().wait()
 
-        held.registry.create = create_and_hang  # type: ignore[method-assign]
+        held.registry.admitted.create = create_and_hang  # type: ignore[method-assign]
         candidate.start()
         await written.wait()
         await candidate.stop()

@@ -10,13 +10,16 @@ import asyncio
 import random
 import time
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.controller.world import FOLLOW, NAMESPACE, Object, World
 from tests.simulation.controller_histories import CONVERGED, ControllerHistory, play_history
 
 from hotmap.core.errors import NotFound
 from hotmap.core.model.consumer import REVISION
+from hotmap.local.apiserver.options import WriteOptions
+from hotmap.local.apiserver.routes import ResourcePath
+from hotmap.local.client import PatchKind
 
 __all__ = ["play_fleet_history"]
 
@@ -81,20 +84,21 @@ class _FleetHistory(ControllerHistory):
 
     def _observe_rollouts(self) -> None:
         """Note each rollout when it is written, and whether it had to wait."""
-        registry = self._world.registry
-        write = registry.patch
+        requests = self._world.registry.admitted
+        write = requests.patch
 
         async def observed(
-            resource: str, namespace: str | None, name: str, patch: object, **options: Any
+            path: ResourcePath, kind: PatchKind, patch: object, options: WriteOptions
         ) -> Object:
-            before = await self._revision(name) if resource == "deployments" else ""
-            answer: Object = await write(resource, namespace, name, patch, **options)
-            if resource == "deployments" and _revision_of(answer) != before:
+            name, is_deployment = path.name, path.kind.plural == "deployments"
+            before = await self._revision(name) if is_deployment else ""
+            answer = await write(path, kind, patch, options)
+            if is_deployment and _revision_of(answer) != before:
                 self._note(f"rolls out {name}: {_revision_of(answer)}")
                 self._check(name, answer)
             return answer
 
-        registry.patch = observed  # type: ignore[method-assign]
+        requests.patch = observed  # type: ignore[method-assign]
 
     async def _revision(self, name: str) -> str:
         with suppress(NotFound):

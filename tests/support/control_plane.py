@@ -17,14 +17,16 @@ from aiohttp import web
 from hotmap.core.errors import api_error
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.local.access import UserInfo
+from hotmap.local.apiserver.admitted_requests import AdmittedRequests
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.metrics import Requested
-from hotmap.local.apiserver.options import WatchOptions
+from hotmap.local.apiserver.options import DeleteOptions, WatchOptions, WriteOptions
 from hotmap.local.apiserver.reader import ObjectReader
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import ResourcePath, parse_path, verb_of
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.apiserver.watches import RegistryWatch
+from hotmap.local.client import PatchKind
 from hotmap.local.pki import ServerPKI
 from hotmap.local.scheme import Scheme
 from hotmap.local.store import MVCCStore
@@ -51,6 +53,36 @@ class _WithholdingReader(ObjectReader):
         return super().watch(path, options)
 
 
+class _GuardedRequests(AdmittedRequests):
+    """Requests before which the guards of a registry are called."""
+
+    def __init__(self, registry: GuardedRegistry) -> None:
+        super().__init__(registry.store, registry.reader, registry.writer, registry.deleter)
+        self._registry = registry
+
+    async def create(
+        self, path: ResourcePath, obj: dict[str, Any], options: WriteOptions
+    ) -> dict[str, Any]:
+        name = obj.get("metadata", {}).get("name", "")
+        await self._ask(self._registry.create_guards, path._replace(name=name), obj)
+        return await super().create(path, obj, options)
+
+    async def patch(
+        self, path: ResourcePath, kind: PatchKind, patch: object, options: WriteOptions
+    ) -> dict[str, Any]:
+        await self._ask(self._registry.guards, path, patch)
+        return await super().patch(path, kind, patch, options)
+
+    async def delete(self, path: ResourcePath, options: DeleteOptions) -> dict[str, Any]:
+        await self._ask(self._registry.delete_guards, path, None)
+        return await super().delete(path, options)
+
+    async def _ask(self, guards: list[Guard], path: ResourcePath, sent: object) -> None:
+        resource = self._registry.scheme.name(path.kind)
+        for guard in tuple(guards):
+            await guard(resource, path.namespace, path.name, sent)
+
+
 class GuardedRegistry(Registry):
     """A registry that calls guards before it applies a patch, as an admission webhook is called.
 
@@ -69,27 +101,7 @@ class GuardedRegistry(Registry):
         #: Plurals.
         self.withheld: set[str] = set()
         self.reader = _WithholdingReader(store, self.scheme, self.withheld)
-
-    async def patch(
-        self, resource: str, namespace: str | None, name: str, patch: object, **options: Any
-    ) -> dict[str, Any]:
-        for guard in tuple(self.guards):
-            await guard(resource, namespace, name, patch)
-        return await super().patch(resource, namespace, name, patch, **options)
-
-    async def create(
-        self, resource: str, namespace: str | None, obj: dict[str, Any], **options: Any
-    ) -> dict[str, Any]:
-        for guard in tuple(self.create_guards):
-            await guard(resource, namespace, obj.get("metadata", {}).get("name", ""), obj)
-        return await super().create(resource, namespace, obj, **options)
-
-    async def delete(
-        self, resource: str, namespace: str | None, name: str, **options: Any
-    ) -> dict[str, Any]:
-        for guard in tuple(self.delete_guards):
-            await guard(resource, namespace, name, None)
-        return await super().delete(resource, namespace, name, **options)
+        self.admitted = _GuardedRequests(self)
 
 
 class Failure:

@@ -20,8 +20,9 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
+from hotmap.local.apiserver.admitted_requests import AdmittedRequests
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
-from hotmap.local.apiserver.options import WatchOptions
+from hotmap.local.apiserver.options import WatchOptions, WriteOptions
 from hotmap.local.apiserver.reader import ObjectReader
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import ResourcePath
@@ -56,6 +57,30 @@ class _WithholdingReader(ObjectReader):
         return super().watch(path, options)
 
 
+class _WithholdingRequests(AdmittedRequests):
+    """Writes of Leases that are refused, or answered with failures, as their registry says."""
+
+    def __init__(self, registry: WithholdingRegistry) -> None:
+        super().__init__(registry.store, registry.reader, registry.writer, registry.deleter)
+        self._registry = registry
+
+    async def create(
+        self, path: ResourcePath, obj: dict[str, Any], options: WriteOptions
+    ) -> dict[str, Any]:
+        self._registry.check(path.kind.plural, "create")
+        return await super().create(path, obj, options)
+
+    async def update(
+        self, path: ResourcePath, obj: dict[str, Any], options: WriteOptions
+    ) -> dict[str, Any]:
+        self._registry.check(path.kind.plural, "update")
+        failures = self._registry.update_failures
+        if path.kind.plural == "leases" and failures:
+            code, reason = failures.pop(0)
+            raise api_error(code, f"a failure of the test: {reason}", reason=reason)
+        return await super().update(path, obj, options)
+
+
 class WithholdingRegistry(Registry):
     """A registry whose Leases may not be used in the ways that are `withheld`, as RBAC has it."""
 
@@ -65,23 +90,14 @@ class WithholdingRegistry(Registry):
         self.withheld: set[str] = set()
         #: Answers to the next updates, instead of doing them: (status, reason).
         self.update_failures: list[tuple[int, str]] = []
-        self.reader = _WithholdingReader(store, self.scheme, self._check)
+        self.reader = _WithholdingReader(store, self.scheme, self.check)
+        self.admitted = _WithholdingRequests(self)
 
-    def _check(self, resource: str, verb: str) -> None:
+    def check(self, resource: str, verb: str) -> None:
+        """Refuse what is withheld."""
         if resource == "leases" and verb in self.withheld:
             text = f'leases.coordination.k8s.io is forbidden: User "test" cannot {verb} it'
             raise api_error(403, text, reason="Forbidden")
-
-    async def create(self, resource: str, *args: Any, **options: Any) -> dict[str, Any]:
-        self._check(resource, "create")
-        return await super().create(resource, *args, **options)
-
-    async def update(self, resource: str, *args: Any, **options: Any) -> dict[str, Any]:
-        self._check(resource, "update")
-        if resource == "leases" and self.update_failures:
-            code, reason = self.update_failures.pop(0)
-            raise api_error(code, f"a failure of the test: {reason}", reason=reason)
-        return await super().update(resource, *args, **options)
 
 
 class Wire(FaultProxy):

@@ -272,7 +272,7 @@ class LocalCluster(Lifecycle):
             self._tokens, registry.reader, signer, clients=clients, anonymous=rbac
         )
         policies = AdmissionPolicies(registry.store, registry.reader)
-        registry.deleter.policies = registry.policies = policies
+        registry.deleter.policies = registry.admitted.policies = policies
         registry.writer.plugins = AdmissionChain(
             [
                 ServiceAccountPlugin(registry.reader),
@@ -288,7 +288,7 @@ class LocalCluster(Lifecycle):
                 ResourceQuotaPlugin(registry.store, registry.reader),
             ]
         )
-        registry.webhooks = Webhooks(registry.store, registry.reader)
+        registry.admitted.webhooks = Webhooks(registry.store, registry.reader)
         self._account_tokens = AccountTokens(signer, registry.reader, registry.now)
         return Access(authenticator, authorizer, self._account_tokens, signer)
 

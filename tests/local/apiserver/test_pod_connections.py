@@ -269,7 +269,7 @@ async def test_policies_decide_about_connections(
 ) -> None:
     """Before the connection is upgraded, and before the pod is looked up."""
     policies = DenyingPolicies()
-    registry.policies = policies  # type: ignore[assignment]
+    registry.admitted.policies = policies  # type: ignore[assignment]
     with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
         await connect(api, "v5.channel.k8s.io", subresource, **query)
     assert caught.value.status == 422

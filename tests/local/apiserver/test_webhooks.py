@@ -82,7 +82,7 @@ async def server(tmp_path: Path) -> AsyncIterator[WebhookServer]:
 @pytest.fixture
 async def registry() -> Registry:
     registry = Registry(MVCCStore())
-    registry.webhooks = Webhooks(registry.store, registry.reader)
+    registry.admitted.webhooks = Webhooks(registry.store, registry.reader)
     await create_system_namespaces(registry)
     return registry
 
@@ -286,7 +286,7 @@ async def test_change_during_question_is_not_overwritten(
 ) -> None:
     await create(registry)
     await validate_with(registry, server)
-    path = registry._path("configmaps", "default", "a")
+    path = ResourcePath(registry.scheme.resource("configmaps"), "default", "a")
     change = {"data": {"other": "x"}}
     server.meanwhile = lambda: registry.writer.patch(path, "merge", change, WriteOptions("o"))
     patch = {"data": {"k": "w"}}
@@ -318,7 +318,7 @@ _CONNECT = {
 async def connect(registry: Registry, subresource: str, **options: Any) -> dict[str, Any]:
     path = ResourcePath(registry.scheme.resource("pods"), "default", "p", subresource)
     sent = {"kind": f"Pod{subresource.title()}Options", "apiVersion": "v1", **options}
-    return await registry.admit_connection(path, sent, user_named("jane"))
+    return await registry.admitted.admit_connection(path, sent, user_named("jane"))
 
 
 async def test_webhook_sees_connection_to_pod(registry: Registry, server: WebhookServer) -> None:

@@ -94,7 +94,7 @@ async def serve_connection(
     """
     if request.query.get("dryRun"):
         raise BadRequest("dryRun is not supported")
-    wanted = await registry.admit_connection(path, _options(path, request.query), user)
+    wanted = await registry.admitted.admit_connection(path, _options(path, request.query), user)
     pod = registry.reader.get(path)
     if not pod["spec"].get("nodeName"):
         raise BadRequest(f"pod {path.name} does not have a host assigned")

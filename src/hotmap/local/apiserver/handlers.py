@@ -51,7 +51,6 @@ from hotmap.local.apiserver.requests import (
     json_answer,
     json_body,
     object_answer,
-    object_name,
     read_body,
     request_write_options,
 )
@@ -71,7 +70,6 @@ if TYPE_CHECKING:
 
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
-    from hotmap.local.client import ObjectList
     from hotmap.local.scheme import Kind
 
 
@@ -158,7 +156,7 @@ def _item_encoder(kind: Kind) -> Callable[[bytes], bytes]:
     return lambda item: b"{" + item[prefix:]
 
 
-def _list_metadata(page: EncodedList | ObjectList) -> JsonObject:
+def _list_metadata(page: EncodedList) -> JsonObject:
     metadata: JsonObject = {"resourceVersion": page.resource_version}
     if page.continue_token:
         metadata["continue"] = page.continue_token
@@ -179,9 +177,7 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
     reviewed = _review(registry, path, request, obj, options)
     if reviewed is not None:
         return json_answer(reviewed)._replace(status=201)
-    created = await registry.create(
-        registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
-    )
+    created = await registry.admitted.create(path, obj, options)
     return object_answer(registry, path.kind, created, request)._replace(status=201)
 
 
@@ -292,9 +288,7 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
         return await replace_scale(registry, path, request, options)
     obj = await _sent_object(registry, path, request, options)
     creates = not path.subresource and not registry.reader.exists(path)
-    updated = await registry.update(
-        *object_name(registry, path), obj, subresource=path.subresource, **options._asdict()
-    )
+    updated = await registry.admitted.update(path, obj, options)
     answered = object_answer(registry, path.kind, updated, request)
     return answered._replace(status=201 if creates else 200)
 
@@ -316,13 +310,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
             status = 201
     else:
         await _check_patched_fields(registry, path, request, Patch(kind, patch), options)
-    patched = await registry.patch(
-        *object_name(registry, path),
-        patch,
-        kind=kind,
-        subresource=path.subresource,
-        **options._asdict(),
-    )
+    patched = await registry.admitted.patch(path, kind, patch, options)
     return object_answer(registry, path.kind, patched, request)._replace(status=status)
 
 
@@ -365,7 +353,7 @@ async def _delete(registry: Registry, path: ResourcePath, request: Request) -> A
     check_delete_options(body)
     options = _delete_options(request, body)
     request.warn(path.kind.strategy.deletion_warning(options.propagation))
-    deleted = await registry.delete(*object_name(registry, path), **options._asdict())
+    deleted = await registry.admitted.delete(path, options)
     if deleted["kind"] == "Status":
         return json_answer(deleted)
     return object_answer(registry, path.kind, deleted, request)
@@ -375,20 +363,12 @@ async def _delete_collection(registry: Registry, path: ResourcePath, request: Re
     body = (await decode_request(request)).value if request.body else {}
     options = _delete_options(request, body)
     request.warn(path.kind.strategy.deletion_warning(options.propagation))
-    deleted = await registry.delete_collection(
-        registry.scheme.name(path.kind),
-        path.namespace,
-        selection=list_options(request.query),
-        **options._asdict(),
-    )
+    deleted = await registry.admitted.delete_collection(path, list_options(request.query), options)
     head = {"kind": f"{path.kind.kind}List", "apiVersion": path.kind.api_version}
     metadata = _list_metadata(deleted)
+    items = [msgspec.json.decode(item) for item in deleted.items]
     if path.kind.strategy.is_custom:
-        return json_answer(
-            {**head, "metadata": {"continue": "", **metadata}, "items": deleted.items}
-        )
-    items = [
-        {field: value for field, value in item.items() if field not in ("kind", "apiVersion")}
-        for item in deleted.items
-    ]
+        return json_answer({**head, "metadata": {"continue": "", **metadata}, "items": items})
+    for item in items:
+        del item["kind"], item["apiVersion"]
     return json_answer({**head, "metadata": metadata, "items": items})

@@ -88,7 +88,7 @@ class BackendProxy:
             raise BadRequest("dryRun is not supported")
         split = proxied_path(request.path, path.subpath)
         options = option_object(f"{path.kind.kind}ProxyOptions", split.path)
-        await self._registry.admit_connection(path, dict(options), user)
+        await self._registry.admitted.admit_connection(path, dict(options), user)
         location = await self._locate(kubelet, path)
         tokens = ",".join(request.headers.getall("Connection", [])).lower()
         if "upgrade" in tokens:

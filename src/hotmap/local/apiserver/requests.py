@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.authentication import Access
     from hotmap.local.apiserver.negotiation import Decoded
     from hotmap.local.apiserver.registry import Registry
-    from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.scheme import Kind
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "json_answer",
     "json_body",
     "object_answer",
-    "object_name",
     "read_body",
     "request_write_options",
 ]
@@ -92,11 +90,6 @@ def request_write_options(request: Request, name: str) -> WriteOptions:
     """Read the options of a write, of the type `name`, and who sends it."""
     options = write_options(request.query, request.user_agent, name)
     return options._replace(user=request.user, warnings=request.warnings)
-
-
-def object_name(registry: Registry, path: ResourcePath) -> tuple[str, str | None, str]:
-    """Name an object for the registry."""
-    return registry.scheme.name(path.kind), path.namespace, path.name
 
 
 def object_answer(registry: Registry, kind: Kind, obj: JsonObject, request: Request) -> Answer:

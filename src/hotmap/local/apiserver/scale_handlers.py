@@ -20,12 +20,7 @@ from hotmap.local.apiserver.body_checks import (
 )
 from hotmap.local.apiserver.configurations import check_configuration
 from hotmap.local.apiserver.metadata import check_name
-from hotmap.local.apiserver.requests import (
-    decode_request,
-    json_body,
-    object_answer,
-    object_name,
-)
+from hotmap.local.apiserver.requests import decode_request, json_body, object_answer
 from hotmap.local.apiserver.scale import SCALES, scale_of
 from hotmap.local.apiserver.scale_writes import apply_scale, update_scale
 from hotmap.local.apiserver.sent_objects import patched_object, read_object
@@ -91,9 +86,8 @@ async def _write_scale(
     change: Callable[[JsonObject], JsonObject],
     options: WriteOptions,
 ) -> Answer:
-    workload = await registry.modify(
-        *object_name(registry, path), change, **options._replace(through="scale")._asdict()
-    )
+    path = path._replace(subresource="")
+    workload = await registry.admitted.modify(path, change, options._replace(through="scale"))
     return object_answer(registry, SCALES, scale_of(path.kind, workload), request)
 
 
