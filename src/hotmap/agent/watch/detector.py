@@ -79,7 +79,7 @@ class Detector:
         self._watcher.close()
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when `changed` has work; -1 for none."""
+        """Return the descriptor that is readable when `read_events` has work; -1 for none."""
         return self._watcher.fileno()
 
     @property
@@ -97,11 +97,11 @@ class Detector:
             return "comparing"
         return "inotify" if self._watcher.is_watched(directory) else "polling"
 
-    def changed(self) -> list[str]:
+    def read_events(self) -> list[str]:
         """List directories that inotify events show to be updated."""
         return self._watcher.read_events()
 
-    def moved(self) -> list[str]:
+    def poll_volumes(self) -> list[str]:
         """List directories that a kubelet has updated, without waiting for an event or a poll."""
         return self._watcher.poll()
 

@@ -210,7 +210,7 @@ class Observer:
         would call files loaded that have been replaced.
         """
         self._on_events()
-        self._on_changes(self._detector.moved())
+        self._on_changes(self._detector.poll_volumes())
 
     def _report_detector(self) -> None:
         """Log it once when changes are not announced, and when they are again."""
@@ -265,7 +265,7 @@ class Observer:
 
     def _on_events(self) -> None:
         before = self._detector.poll_interval
-        self._on_changes(self._detector.changed(), quiet_at=self._loop.quiet_at)
+        self._on_changes(self._detector.read_events(), quiet_at=self._loop.quiet_at)
         if self._detector.poll_interval < before:  # a watch ended, and there is no other for it
             self._report_detector()
             self._poll_alarm.set(self._loop.now() + self._interval())
