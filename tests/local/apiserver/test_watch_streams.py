@@ -10,13 +10,13 @@ import pytest
 from tests.local.apiserver.api import CONFIGMAPS, configmap
 
 from hotmap.kube import loop_slices
-from hotmap.local.apiserver.watch import Dispatcher, WatchStream, in_parts, line, plain
+from hotmap.local.apiserver.watch_stream import Dispatcher, WatchStream, in_parts, line, plain
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
 
     from hotmap.local.apiserver.registry import Registry
-    from hotmap.local.apiserver.watch import Render
+    from hotmap.local.apiserver.watch_stream import Render
     from hotmap.local.apiserver.watches import Frame
 
 LARGE = "x" * 40_000

@@ -1,7 +1,7 @@
 """Requests for objects, answered from the registry; no transport in here.
 
 A request comes in as values and an Answer goes out as values. What needs an open connection
-(watches, logs, exec) lives in `watch` and `connect`.
+(watches, logs, exec) lives in `watch_stream` and `connect`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The API server's transport: HTTPS, bearer tokens, streams.
 
 aiohttp's low-level server without its router: the paths of Kubernetes are regular. Everything
-that can be decided without a connection lives in `routes`, `handlers` and `watch`.
+that can be decided without a connection lives in `routes`, `handlers` and `watch_stream`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ from hotmap.local.apiserver.responses import (
 )
 from hotmap.local.apiserver.routes import PROXIED_METHODS, not_allowed, parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
-from hotmap.local.apiserver.watch import (
+from hotmap.local.apiserver.watch_output import open_output
+from hotmap.local.apiserver.watch_stream import (
     Dispatcher,
     WatchStream,
     as_metadata,
@@ -60,7 +61,6 @@ from hotmap.local.apiserver.watch import (
     line,
     plain,
 )
-from hotmap.local.apiserver.watch_output import open_output
 from hotmap.local.http_library import aiohttp
 from hotmap.local.http_server import web
 
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath
-    from hotmap.local.apiserver.watch import Render
+    from hotmap.local.apiserver.watch_stream import Render
     from hotmap.local.apiserver.watches import RegistryWatch
     from hotmap.local.kubelet_api import KubeletAPI
     from hotmap.local.tokens import Tokens
