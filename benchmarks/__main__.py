@@ -79,7 +79,7 @@ def main() -> None:
     except (HotmapError, TestBedError) as error:
         sys.exit(f"benchmarks: {error}")
     except TimeoutError:
-        sys.exit("benchmarks: waited in vain for what should follow an edit; see `hotmap demo`")
+        sys.exit("benchmarks: timed out waiting for what should follow an edit; see `hotmap demo`")
     if arguments.write:
         before = _RESULTS.read_text() if _RESULTS.exists() else ""
         _RESULTS.write_text(merged(before, tables))

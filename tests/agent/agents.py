@@ -166,7 +166,7 @@ def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
     defaults = {
         "--settle": "5ms", "--listen": "none", "--retry-first": "20ms", "--retry-max": "200ms",
         "--socket": str(socket_path),
-        # Longer than TIMEOUT: what waits for one of these ends in vain.
+        # Longer than TIMEOUT: what waits for one of these ends without success.
         "--check-timeout": "10m", "--action-timeout": "10m",
     }  # fmt: skip
     own = {word.partition("=")[0] for word in given}

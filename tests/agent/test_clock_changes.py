@@ -189,7 +189,7 @@ def test_plain_files_are_read_twice_after_a_change(
         assert detector.take_doubtful()
         assert detector.read().contents == {place: {"text": b"two"}}
         assert detector.poll() == []
-        assert not detector.take_doubtful(), "nothing is read for ever"
+        assert not detector.take_doubtful(), "nothing is read forever"
     finally:
         detector.close()
 

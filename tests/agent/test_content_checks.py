@@ -374,7 +374,7 @@ def test_once_checks_publishes_and_exits(tmp_path: Path, text: str, status: int)
 
 
 def test_once_ends_where_there_is_nothing_to_check(tmp_path: Path) -> None:
-    """An init container that waits for ever shows no error."""
+    """An init container that waits forever shows no error."""
     flags = ("--dir", tmp_path / "missing", "--once", "--check-timeout", "300ms")
     with agent(tmp_path, *flags) as running:
         assert running.process.wait(20) == 1

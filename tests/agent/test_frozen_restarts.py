@@ -259,7 +259,7 @@ def test_rules_that_restart_the_application_share_a_restart(tmp_path: Path, way:
                 assert running.status()["application"]["starts"] == number
 
 
-#: Reports how often it was drained; the one that started with APP_A=1 takes for ever.
+#: Reports how often it was drained; the one that started with APP_A=1 takes forever.
 DRAINED = """
 import http.server, os, sys, time
 

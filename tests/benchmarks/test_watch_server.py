@@ -128,7 +128,7 @@ async def test_patch_marks_template_once(served: Served) -> None:
 
 
 async def test_forgotten_position_is_expired(served: Served) -> None:
-    """A watch from before what is remembered is told 410, and the client lists anew."""
+    """A watch from before what is remembered is told 410, and the client lists again."""
     reflector, store = served.reflector("ConfigMap")
     running = asyncio.create_task(reflector.run())
     await until(store.synced.is_set)

@@ -97,7 +97,7 @@ def test_other_checkers_write_to_tmp_only(program: str) -> None:
     ],
 )
 def test_program_that_the_image_lacks_is_refused(arguments: tuple[str, ...], program: str) -> None:
-    """Otherwise each change would be refused at runtime, with another attempt for ever."""
+    """Otherwise each change would be refused at runtime, with another attempt forever."""
     status, text, words = inject(*arguments)
     assert (status, text) == (2, "")
     assert re.search(

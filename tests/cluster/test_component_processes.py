@@ -61,7 +61,7 @@ def test_stopped_component_leaves_no_process_or_record(processes: Processes) -> 
 
 
 def test_component_that_ignores_sigterm_is_killed_after_its_grace(processes: Processes) -> None:
-    """`stop` does not wait for ever."""
+    """`stop` does not wait forever."""
     code = "import signal,time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True)"
     processes.start(python("stubborn", f"{code}; time.sleep(1000)"))
     wait_until_said(processes, "stubborn", "ready")

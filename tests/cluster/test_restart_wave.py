@@ -132,7 +132,7 @@ def _started(pod: dict[str, Any]) -> str:
 def _until(check: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
     deadline = time.monotonic() + seconds
     while not check():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        assert time.monotonic() < deadline, f"timed out waiting until {what}"
         time.sleep(0.2)
 
 

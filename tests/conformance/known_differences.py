@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: Reason → subject → requests.
 REASONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "Upstream compares the bytes of `data`, which every patch writes anew, and so refuses all.": {
+    "Upstream compares the bytes of `data`, which every patch writes again, and so refuses all.": {
         "controllerrevision": ("merge patch", "apply"),
     },
     "The HTTP server refuses methods that it does not know before a request is made of it.": {

@@ -52,7 +52,7 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0.01)
-    raise AssertionError("waited in vain")
+    raise AssertionError("timed out")
 
 
 def numbers(receiver: Receiver) -> list[list[str]]:

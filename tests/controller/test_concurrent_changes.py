@@ -242,7 +242,7 @@ async def test_rollout_that_a_webhook_removes_is_reported(world: World) -> None:
 async def test_retries_of_a_rejected_rollout_are_logged_once_an_hour(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A tenant's policy may reject those of 1,000 workloads, and they are retried for ever."""
+    """A tenant's policy may reject those of 1,000 workloads, and they are retried forever."""
     attempts = 0
 
     async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:

@@ -104,7 +104,7 @@ async def test_only_immutable_sources_that_are_deleted_are_followed() -> None:
 
 
 async def test_looks_become_rare_and_end() -> None:
-    """Pods may go on using a source that was deleted for ever."""
+    """Pods may go on using a source that was deleted forever."""
     pods = Pods()
     deleted = following(pods)
     async with looking(deleted):

@@ -132,7 +132,7 @@ async def _set_up(world: World) -> None:
 
 
 async def _disturb(world: World, chance: random.Random, values: Callable[[], str]) -> None:
-    """Edit a source, or delete it and make it anew."""
+    """Edit a source, or delete it and make it again."""
     source = chance.choice(SOURCES)
     if chance.random() < 0.15:
         await world.delete("ConfigMap", source)

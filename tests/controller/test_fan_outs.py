@@ -77,7 +77,7 @@ async def test_sources_with_few_followers_wait_together() -> None:
 
 @pytest.mark.internal_errors
 async def test_internal_error_concerns_one_source(caplog: pytest.LogCaptureFixture) -> None:
-    """The others that wait in its namespace are enqueued, and no status waits for ever."""
+    """The others that wait in its namespace are enqueued, and no status waits forever."""
     bench = Bench()
     for source in (APP, OTHER, APP):
         bench.fan_outs.add(source, offered=False)

@@ -168,7 +168,7 @@ async def test_next_leader_continues(world: World, agents: Agents) -> None:
 
 
 async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
-    """An Event says where; other content starts anew with the pods that wait."""
+    """An Event says where; other content starts again with the pods that wait."""
     await prepare(world)
     agents.words["web-1"] = RestartProgress(loaded=True)
     agents.words["web-2"] = RestartProgress(loaded=False, failure="did not load the content")

@@ -295,7 +295,7 @@ async def test_workload_that_is_created_after_the_end_of_a_deleted_one_is_not_he
 async def test_equal_content_of_a_recreated_source_holds_nothing_until_an_edit(
     world: World, name: str, restarted: bool
 ) -> None:
-    """An application is installed anew beside its old pods, which keep the same content in use."""
+    """An application is installed again beside its old pods, which keep the same content in use."""
     await immutable(world)
     await world.workload("web", spec=SPEC)
     await world.pod("web-1", spec=SPEC)

@@ -95,7 +95,7 @@ async def test_outage_is_logged_once(world: World, caplog: pytest.LogCaptureFixt
             watches = controller.reflector_statistics()
             return all("cannot reach" in watch.last_error for watch in watches)
 
-        await world.until(all_failed, "every watch has tried in vain")
+        await world.until(all_failed, "every watch has tried without success")
         await world.plane.start()
         await world.config_map(LEVEL="info")
 

@@ -137,7 +137,7 @@ class Shop:
             if found := await check():
                 return found
             await asyncio.sleep(0.1)
-        raise AssertionError(f"waited in vain until {what}; Events: {await self.events()}")
+        raise AssertionError(f"timed out waiting until {what}; Events: {await self.events()}")
 
     async def events(self, reason: str = "") -> list[str]:
         return [
@@ -199,7 +199,7 @@ async def test_cron_job_runs_now(shop: Shop) -> None:
 
 
 async def test_job_is_created_again(shop: Shop) -> None:
-    """Its pods end first; the server labels the new one anew, under its own uid."""
+    """Its pods end first; the server labels the new one again, under its own uid."""
     await shop.apply(_job("recreate"))
     old = await shop.get("job", "load")
     async with shop.controller() as controller:

@@ -28,7 +28,7 @@ from hotmap.kube.client import Client
 
 Object = dict[str, Any]
 
-#: Seconds after which a test says what it waited for in vain, and how many of them are real ones at
+#: Seconds after which a test says what it timed out on, and how many of them are real ones at
 #: least: polling lets virtual time pass even while the kernel is late with what was sent.
 DEADLINE = 60.0
 REAL_DEADLINE = 20.0
@@ -476,7 +476,7 @@ class World:
                 return found
             polls += 1
             await asyncio.sleep(POLL if polls <= FIRST_POLLS else LATER_POLL)
-        raise AssertionError(f"waited in vain until {what}; Events: {await self.messages()}")
+        raise AssertionError(f"timed out waiting until {what}; Events: {await self.messages()}")
 
     async def rollout(self, name: str = "web", *, after: str = "", **where: str) -> str:
         """Wait until a consumer's template has another revision than `after`; returns it."""

@@ -1,6 +1,6 @@
 """Replays snapshots that are kept as files, and writes what is decided on them.
 
-`python -m tests.core.decisions` writes `data/decisions/output` anew; read the difference before
+`python -m tests.core.decisions` writes `data/decisions/output` again; read the difference before
 you commit it, since each line of it is a decision that a user would see change.
 """
 

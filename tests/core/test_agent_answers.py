@@ -301,9 +301,9 @@ def env_answer(
         pytest.param(env_answer("restarting"), STARTED, PodState.RESTARTING, id="restarting"),
         pytest.param(env_answer("failed"), STARTED, PodState.FAILED, id="cannot restart it"),
         pytest.param(env_answer("loaded"), STARTED, PodState.UNKNOWN,
-                     id="it says so, and the containers did not start anew"),
+                     id="it says so, and the containers did not start again"),
         pytest.param(env_answer("loaded"), CHANGED + 2, PodState.CURRENT,
-                     id="the containers started anew"),
+                     id="the containers started again"),
         pytest.param(env_answer("loaded", frozen=OLD), STARTED, PodState.WAITING,
                      id="it does not know the announcement yet"),
         pytest.param(AgentReport(None, "no connection"), STARTED, PodState.UNKNOWN,
@@ -568,7 +568,7 @@ def test_failure_to_load_files_after_a_restart_may_end(report: AgentReport, retr
 
 
 def test_pod_that_is_never_ready_says_what_to_do() -> None:
-    """By design or not: it does not wait for ever without a word."""
+    """By design or not: it does not wait forever without a word."""
     for now, hint in ((STARTED + 60, False), (STARTED + 600, True)):
         found = proof(answer(directory()), ready=False, now=now)
         status = status_from_pods(deployment(FILES), [found], CONTENT)

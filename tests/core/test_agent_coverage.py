@@ -185,7 +185,7 @@ BOTH = "port=9533;container=web;restart=none,port=9534;container=log;restart=non
                      id="an ephemeral container is not part of the workload"),
         pytest.param(spec([WEB, LOG.replace("mountPath", "subPath: a, mountPath")], init=[AGENT]),
                      "port=9533;container=web", "unknown",
-                     id="another that reads it at start (subPath), and has not started anew"),
+                     id="another that reads it at start (subPath), and has not started again"),
         pytest.param(spec([WEB, LOG.replace("mountPath", "subPath: ., mountPath")], init=[AGENT]),
                      "port=9533;container=web", "delivered", id="another by the subPath '.'"),
     ],

@@ -141,7 +141,7 @@ def test_rollout_after_a_hold_by_rate_doubles_the_window() -> None:
 
 
 def test_quiet_hour_resets_the_breaker() -> None:
-    """Nothing is held against a consumer for ever."""
+    """Nothing is held against a consumer forever."""
     rollouts = RolloutTimes(tuple(NOW - 8000 - n for n in range(LIMIT, 0, -1)), 3, ("A", "B") * 3)
     assert find_hold(rollouts, "A", NOW) is None
     many = tuple(NOW - 5000 - n for n in range(4 * LIMIT, 0, -1))

@@ -131,7 +131,7 @@ def test_source_and_namespace_annotations_are_parsed_or_reported(said: dict[str,
     [("hotmap.dev/settle", "settle"), ("hotmap.dev/settle-max", "settle_max")],
 )
 def test_settle_times_are_bounded(annotation: str, field: str) -> None:
-    """A longer time is told, and an hour used: otherwise a change would seem lost for ever."""
+    """A longer time is told, and an hour used: otherwise a change would seem lost forever."""
     policy = read_policy(deployment(ENV, annotations={annotation: "300h"}))
     assert getattr(policy, field) == 3600.0
     (problem,) = policy.problems

@@ -119,7 +119,7 @@ def test_item_cannot_break_out_of_its_anchors() -> None:
 
 
 def test_hostile_expression_takes_linear_time() -> None:
-    """What makes a backtracking engine run for ever is matched at once."""
+    """What makes a backtracking engine run forever is matched at once."""
     policy = read_policy(deployment(annotations={CONFIG_MAPS: "(a*)*b"}))
     assert not follows(policy, "a" * 5000)
 

@@ -58,6 +58,9 @@ PLAIN = {
     ),
     r"as one:|lambda one:|for one in": "name the variable after what it holds",
     r"stor(?:y|ies) (?:about|on|with|plays?)": "scenario",
+    r"anew|for ever": "again, forever",
+    r"in vain": "without success, timed out",
+    r"what is left of": "the rest of, remaining",
     r"pip install '?hotmap": "pip install '.[local]' in a checkout: it is on no package index",
 }
 

@@ -245,7 +245,7 @@ async def test_forbidden_kind_is_reported(server: FaultServer) -> None:
 
 
 async def test_forbidden_discovery_counts_as_answer(server: FaultServer) -> None:
-    """Silence asks for a restart; being refused for ever does not, as it would not help."""
+    """Silence asks for a restart; being refused forever does not, as it would not help."""
     server.script("stream", *[forbidden] * 1000)
     async with watched(server, there) as kind:
         await kind.until(lambda: server.count("stream") >= 4)

@@ -383,7 +383,7 @@ async def test_former_leader_competes_again_after_cleanup() -> None:
 
 
 async def test_suspended_leader_steps_down_at_once() -> None:
-    """By the clock alone, before any request; its work is then cancelled and begun anew."""
+    """By the clock alone, before any request; its work is then cancelled and begun again."""
     ahead = 0.0
     async with election(CALM) as held:
         [leader] = await held.started("a", clock=lambda: time.monotonic() + ahead)

@@ -30,7 +30,7 @@ async def until(check: Callable[[], object]) -> None:
 
 
 class Work:
-    """Fails a few times, then runs for ever."""
+    """Fails a few times, then runs forever."""
 
     def __init__(self, failures: int, error: BaseException | None = None) -> None:
         self.left = failures

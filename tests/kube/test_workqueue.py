@@ -161,7 +161,7 @@ async def test_worker_is_woken_when_its_group_may_have_more() -> None:
 
 
 def test_settled_key_waits_for_quiet(queue: WorkQueue[str], clock: Clock) -> None:
-    """Every further change starts the quiet time anew."""
+    """Every further change starts the quiet time again."""
     for _ in range(3):
         queue.add_settled("a", settle=2, settle_max=100)
         clock.now += 1.5
@@ -256,7 +256,7 @@ def test_earliest_of_several_delays_counts(queue: WorkQueue[str], clock: Clock) 
 
 
 def test_backoff_grows_until_success(queue: WorkQueue[str], clock: Clock) -> None:
-    """From 0.2 s to 5 min, each at most three times the one before; `forget` starts anew."""
+    """From 0.2 s to 5 min, each at most three times the one before; `forget` starts again."""
     pauses = [queue.retry("a") for _ in range(9)]
     assert pauses == pytest.approx([0.6, 1.8, 5.4, 16.2, 48.6, 145.8, 300, 300, 300])
     clock.now += 0.6

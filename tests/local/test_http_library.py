@@ -14,7 +14,7 @@ from tests.support.fault_server import FaultServer, Truth
 
 from hotmap.local.http_library import aiohttp
 
-#: Prints what the TLS settings of aiohttp trust, and what is left of the environment.
+#: Prints what the TLS settings of aiohttp trust, and the rest of the environment.
 _PROBE = """
 import json, os
 import hotmap.local.apiserver.server

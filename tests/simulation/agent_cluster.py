@@ -167,7 +167,7 @@ class AgentCluster(Cluster):
             self._sync(self.chance.choice(self.pods), self.now)
 
     def crash_container(self) -> None:
-        """End a container; its kubelet starts it anew a moment later."""
+        """End a container; its kubelet starts it again a moment later."""
         if running := [pod for pod in self.pods if pod.applications and pod.ends is None]:
             pod = self.chance.choice(running)
             pod.terminate(self.chance.choice(sorted(pod.applications)), self.now)

@@ -81,7 +81,7 @@ class Deployments:
         self._store: Store[FoundDeployment] = Store()
 
     async def run(self) -> None:
-        """Watch for ever."""
+        """Watch forever."""
         reflector: Reflector[FoundDeployment, FoundDeployment] = Reflector(
             self._client,
             Selection(DEPLOYMENTS, self._namespace),

@@ -284,7 +284,7 @@ class Cluster:
             self.end_pod(pod)
 
     def create_workload(self, spec: int, image: int) -> None:
-        """Create it anew; pods that are there become its own."""
+        """Create it again; pods that are there become its own."""
         self._uids += 1
         self.uid = f"uid-web-{self._uids}"
         self.template = SimulatedTemplate(spec, image)
@@ -301,7 +301,7 @@ class Cluster:
         self.neighbours.clear()
 
     def crash_container(self) -> None:
-        """Let a container end; its kubelet starts it anew, with the files that are there."""
+        """Let a container end; its kubelet starts it again, with the files that are there."""
         running = [pod for pod in self.pods if pod.started is not None and pod.ends is None]
         if running and self._can_start(pod := self.chance.choice(running)):
             self._start_container(pod, self.chance.choice(pod.template.containers()))

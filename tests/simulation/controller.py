@@ -292,7 +292,7 @@ class Controller:
         self._watches.delay(kind, seconds)
 
     def replace_key(self) -> None:
-        """Add a new fingerprint key, and begin anew with it; earlier ones are kept."""
+        """Add a new fingerprint key, and begin again with it; earlier ones are kept."""
         self.keys = [fingerprint_key(bytes([len(self.keys)]) * 32), *self.keys]
         if self.is_up:
             self.stop(crash=False)

@@ -341,7 +341,7 @@ class _History:
         self._controller.replace_key()
 
     def _redeploy(self, chance: random.Random) -> None:
-        """Delete the workload and create it anew, for example for a field that is immutable."""
+        """Delete the workload and create it again, for example for a field that is immutable."""
         cluster = self._cluster
         orphan = chance.random() < 0.5
         if orphan and not self._controller.is_watching:
@@ -355,7 +355,7 @@ class _History:
         cluster.create_workload(spec, cluster.template.image)
 
     def _namespace(self, chance: random.Random) -> None:
-        """Delete the namespace, and create it anew with other content."""
+        """Delete the namespace, and create it again with other content."""
         cluster = self._cluster
         cluster.delete_workload(orphan=False)
         cluster.end_neighbours()

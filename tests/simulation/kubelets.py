@@ -137,7 +137,7 @@ class Kubelets:
         self._limit = asyncio.Semaphore(_REQUESTS)
 
     async def run(self) -> None:
-        """Serve for ever."""
+        """Serve forever."""
         self._found.subscribe(self._pod_changes)
         reflector: Reflector[_FoundPod, _FoundPod] = Reflector(
             self._client,
@@ -176,7 +176,7 @@ class Kubelets:
         self._refresh(pod, await self._sources_of(pod))
 
     async def restart(self, pod: ServedPod) -> None:
-        """Let the container end; it starts anew with what is there."""
+        """Let the container end; it starts again with what is there."""
         data = await self._sources_of(pod)
         if pod.started and pod.ends_at is None and not pod.lacks(data):
             pod.restarts += 1

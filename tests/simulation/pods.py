@@ -292,7 +292,7 @@ class SimulatedTemplate(NamedTuple):
         return spec
 
     def with_spec(self, spec: int, image: int) -> SimulatedTemplate:
-        """Return the template after a user has changed it; what is left of it keeps its marks."""
+        """Return the template after a user has changed it; the rest keeps its marks."""
         changed = self._replace(spec=spec, image=image)
         there = set(changed.containers())
         return changed._replace(variables=tuple(v for v in self.variables if v[0] in there))

@@ -19,7 +19,7 @@ from tests.support.warm_process import WarmProcess
 
 __all__ = ["ENDPOINTS", "TIMEOUT", "ControllerProcess"]
 
-#: Seconds after which a test says what it waited for in vain.
+#: Seconds after which a test says what it timed out on.
 TIMEOUT = 60.0
 
 #: All that a controller serves.

@@ -386,7 +386,7 @@ def largest_objects() -> list[Object]:
 
 
 def endless_deletions() -> list[Object]:
-    """Workloads and sources with a finalizer: once deleted, they stay as they are for ever."""
+    """Workloads and sources with a finalizer: once deleted, they stay as they are forever."""
     spec = pod_spec(env=[variable("LEVEL", "app")])
     made = [config_map(f"app-{n}" if n else "app", {"LEVEL": "0"}) for n in range(100)]
     made += [deployment(f"evil-{n}" if n else "evil", spec) for n in range(100)]

@@ -65,7 +65,7 @@ class Pods:
         self.read: dict[str, dict[str, str]] = {}
 
     async def run(self) -> None:
-        """Serve for ever."""
+        """Serve forever."""
         while True:
             with suppress(HotmapError):
                 await self.serve()
@@ -339,7 +339,7 @@ class Scenario:
                     return found
             if time.monotonic() > deadline:
                 logs = "\n".join(process.log()[-4000:] for process in self.processes)
-                raise AssertionError(f"waited in vain until {what}:\n{logs}")
+                raise AssertionError(f"timed out waiting until {what}:\n{logs}")
             await asyncio.sleep(pause)
             pause = min(pause * 1.2, 0.2)  # what takes long is asked about less often
 
@@ -383,7 +383,7 @@ class Scenario:
         """Wait until all that was done so far has arrived at a controller and was acted on.
 
         An edit of the canary's source follows the same way, and comes last. With `retrying`
-        something is tried again for ever, so that the leader is never idle.
+        something is tried again forever, so that the leader is never idle.
         """
         self._beats += 1
         before = len(self.rollouts.of(CANARY))
@@ -448,7 +448,7 @@ class Scenario:
     # -- what runs beside ----------------------------------------------------------------------
 
     async def report(self) -> None:
-        """Report every consumer as rolled out, for ever, where no workload controller does."""
+        """Report every consumer as rolled out, forever, where no workload controller does."""
         while True:
             consumer = await self._seen.get()
             metadata, replicas = consumer["metadata"], consumer["spec"]["replicas"]
@@ -471,7 +471,7 @@ class Scenario:
                 )
 
     async def watch(self) -> None:
-        """Record every state of every consumer, for ever, over as many connections as it takes.
+        """Record every state of every consumer, forever, over as many connections as it takes.
 
         Only a server that has lost its history shows some of them together.
         """
@@ -494,7 +494,7 @@ class Scenario:
                             event = json.loads(line)
                             if event["type"] == "ERROR":
                                 assert event["object"]["code"] == 410, event
-                                version = ""  # a restarted server: what it had is listed anew
+                                version = ""  # a restarted server: what it had is listed again
                                 break
                             version = event["object"]["metadata"]["resourceVersion"]
                             self.rollouts.note(event["object"])

@@ -154,7 +154,7 @@ def test_remains_go_even_when_nothing_changed(tmp_path: Path) -> None:
 
 
 def test_left_over_next_link_does_not_block_the_volume(tmp_path: Path) -> None:
-    """A `..data_tmp` of a crashed writer is replaced, where upstream fails with EEXIST for ever."""
+    """A `..data_tmp` of a crashed writer is replaced, where upstream fails with EEXIST forever."""
     AtomicWriter(str(tmp_path)).write(OLD)
     (tmp_path / "..data_tmp").symlink_to("..2026_11_21_00_07_04.1406795286")
     assert AtomicWriter(str(tmp_path)).write(NEW) is True

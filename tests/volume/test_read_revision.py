@@ -39,7 +39,7 @@ def test_emptied_source_is_an_empty_revision(tmp_path: Path) -> None:
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    """A pipe would block for ever and a link may lead out of the volume: neither is content."""
+    """A pipe would block forever and a link may lead out of the volume: neither is content."""
     AtomicWriter(str(tmp_path)).write(files(a="1"))
     os.mkfifo(tmp_path / "..data" / "pipe")
     (tmp_path / "..data" / "link").symlink_to("/etc/passwd")
@@ -80,7 +80,7 @@ def test_link_to_nowhere_is_a_torn_read(tmp_path: Path) -> None:
 
 @contextmanager
 def swapping(mount: Path, when: Callable[[int], bool]) -> Iterator[list[str]]:
-    """Publish anew before each line of the reader that `when` picks; list the contents published.
+    """Publish again before each line of the reader that `when` picks; list the contents published.
 
     The lines of the reader are counted from 1 as they are run, so the swap comes between any
     two of its operations that the test likes.
@@ -130,7 +130,7 @@ def test_swap_between_any_two_lines_of_the_reader_is_not_seen(tmp_path: Path, ga
 
 
 def test_swap_during_every_attempt_is_a_torn_read(tmp_path: Path) -> None:
-    """After three attempts the reader gives up rather than follow a writer for ever."""
+    """After three attempts the reader gives up rather than follow a writer forever."""
     with (
         swapping(tmp_path, lambda line: line % 3 == 0),
         pytest.raises(TornRead, match="was updated during each of 3 attempts"),

@@ -1,4 +1,4 @@
-"""A watcher tells which mounted sources were published anew, and misses none."""
+"""A watcher tells which mounted sources were published again, and misses none."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def test_local_plane_stops_cleanly(
 
 
 async def test_next_start_cleans_up_after_a_killed_one(tmp_path: Path) -> None:
-    """Processes and mounts end with it; the next one begins anew in the same directory."""
+    """Processes and mounts end with it; the next one begins again in the same directory."""
     directory = state_directory(tmp_path)
     with adopting() as orphans:
         with running_plane(directory, keep=False) as plane:

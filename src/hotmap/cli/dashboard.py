@@ -92,7 +92,7 @@ def _is_loopback(address: str) -> bool:
 
 
 class _Connection:
-    """The connection to the controller, which is made anew once that does not answer."""
+    """The connection to the controller, which is recreated once that does not answer."""
 
     def __init__(self, cluster: ClusterOptions, address: ControllerAddress) -> None:
         self._cluster, self._address = cluster, address

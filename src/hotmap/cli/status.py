@@ -306,7 +306,7 @@ async def _poll_until_current(
 
 
 async def _is_final(client: StatusClient, document: dict[str, Any]) -> bool:
-    """Return whether a workload still requires an action when its pods are checked anew.
+    """Return whether a workload still requires an action when its pods are checked again.
 
     What a document shows may be of an earlier check, before a user has acted.
     """

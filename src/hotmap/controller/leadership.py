@@ -1,7 +1,7 @@
 """Leads when it can: acquires the Lease, and runs one term after the other while it is held.
 
 A single replica needs no Lease. A standby fills its stores too, so that it can begin at once; what
-it has is listed anew first, since its watches may lag behind what the last leader saw. A term also
+it has is listed again first, since its watches may lag behind what the last leader saw. A term also
 ends when the fingerprint keys are replaced, and the next one begins with the new keys.
 """
 

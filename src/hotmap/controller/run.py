@@ -4,7 +4,7 @@
 2. wait for the API server; read the keyring, or create it at the very first start
 3. try to acquire the Lease, if there may be several replicas
 4. reflectors fill the stores, on a standby too
-5. the leader's term begins when its stores are complete; a standby that takes over lists anew first
+5. the leader's term begins when its stores are complete; a standby lists again before
 6. at the end the term ends, the Lease is released, Events are written, the server closes
 """
 

@@ -260,7 +260,7 @@ class LeaderTerm:
     ) -> None:
         """Take keys and work on them until the queue is shut down.
 
-        Failures are retried for ever, with pauses that grow per key; an internal error is treated
+        Failures are retried forever, with pauses that grow per key; an internal error is treated
         the same way, so that it affects one consumer only.
         """
         while True:
@@ -291,7 +291,7 @@ class LeaderTerm:
                 self._after_work(key)
 
     def _retry_level(self, key: ObjectKey, error: HotmapError) -> int:
-        """Choose the log level of a retry: one that a policy denies goes on for ever."""
+        """Choose the log level of a retry: one that a policy denies goes on forever."""
         text = shorten(str(error), 200)  # a policy's message may have 64 KiB, and it is kept
         news = self._log_throttle.should_log(str(key), text, now=loop_time())
         return logging.INFO if news else logging.DEBUG

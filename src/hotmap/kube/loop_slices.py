@@ -28,7 +28,7 @@ SHORT_SLICE: Final = 0.001
 class _Turn:
     """The turns of one event loop that belong to a slice, and the tasks that wait for the next.
 
-    Invariant: while anybody waits, a slice has not ended, or some that were admitted have yet to
+    Invariant: while a task waits, a slice has not ended, or some that were admitted have yet to
     run and will begin one.
     """
 

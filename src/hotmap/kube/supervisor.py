@@ -1,6 +1,6 @@
 """Supervises background tasks: one that ends unexpectedly is logged, counted and restarted.
 
-An asyncio task that raises is silent until it is awaited, and a task that is meant to run for ever
+An asyncio task that raises is silent until it is awaited, and a task that is meant to run forever
 never is. So all such tasks are started and stopped here.
 """
 

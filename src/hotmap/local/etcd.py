@@ -252,7 +252,7 @@ class EtcdStore:
         self._copy.advance(batch.revision)
 
     def _start_over(self) -> None:
-        """Read everything anew; watches end, and their readers have to list."""
+        """Read everything again; watches end, and their readers have to list."""
         _log.warning("etcd compacted revisions that were not read yet; reading all keys again")
         self._copy.close()
         self._fill()

@@ -201,7 +201,7 @@ class Informer:
                 listener(old, new)
             except Exception:
                 # One object on which a listener fails must not stop all controllers (upstream
-                # recovers from panics likewise, apimachinery: util/runtime, HandleCrash).
+                # recovers from panics in the same way, apimachinery: util/runtime, HandleCrash).
                 _log.exception("%s %s: internal error", self._resource, "/".join(name))
 
     def _advance(self, resource_version: int) -> None:
@@ -245,7 +245,7 @@ class Informers:
     def follow_kinds(
         self, added: Callable[[Kind, Informer], None], removed: Callable[[Kind], None]
     ) -> None:
-        """Call *added* for each served kind, now and when one is registered; *removed* likewise."""
+        """Call *added* for each kind, now and when it is registered; *removed* when it ends."""
 
         def listen(kind: Kind, served: bool) -> None:
             if served:

@@ -31,7 +31,7 @@ SERVER_ADDRESSES = (
 )
 # kubeadm's certificates live a year as well.
 _VALID_DAYS = 365
-# Certificates that were kept are made anew when less is left.
+# Certificates that were kept are recreated when less is left.
 _RENEW_DAYS = 30
 
 

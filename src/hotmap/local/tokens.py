@@ -29,7 +29,7 @@ class Tokens:
         self._grants: dict[bytes, _Grant] = {}
 
     def add(self, token: str, user: str, *, lifetime: float | None = None) -> None:
-        """Accept a token from now on, for `lifetime` seconds or for ever."""
+        """Accept a token from now on, for `lifetime` seconds or forever."""
         now = self._clock()
         self._grants = {
             digest: grant

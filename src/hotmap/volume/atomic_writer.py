@@ -76,7 +76,7 @@ class AtomicWriter:
         wherever `..data` points. A call that is killed between two steps leaves the old or the new
         revision complete, and the next call cleans up the remains: a `..data_tmp` (upstream fails
         with EEXIST there, until a person removes it), directories of revisions that are not
-        published, links to paths that the published revision lacks (upstream keeps both for ever).
+        published, links to paths that the published revision lacks (upstream keeps both forever).
         Nothing is synced to the disk: a volume does not outlive its node's uptime.
 
         Raises:

@@ -198,7 +198,7 @@ async def test_pod_recreated_between_edit_and_revert_is_rolled(
             levels = [read["LEVEL"] for name, read in shop.pods.read.items() if "web-" in name]
             return sorted(levels) == ["debug", "info", "info"]
 
-        await shop.until(mixed, "the pod was made anew")
+        await shop.until(mixed, "the pod was recreated")
         await shop.edit(LEVEL="info")
         await shop.wait_for_rollouts()
         await shop.wait_until_current()
@@ -239,7 +239,7 @@ async def test_recreated_source_rolls_only_with_other_content(shop: Scenario) ->
 
 
 async def test_workloads_deleted_and_created_during_fan_out(podless_scenario: Scenario) -> None:
-    """Deleted between decision and write, or made anew: nothing fails, nothing is made."""
+    """Deleted between decision and write, or recreated: nothing fails, nothing is made."""
     await podless_scenario.set_up()
     names = [f"web-{number}" for number in range(30)]
     await podless_scenario.deployments(names)

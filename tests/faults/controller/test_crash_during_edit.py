@@ -1,4 +1,4 @@
-"""An edit and its revert, a pod made anew in between, and a controller that is killed meanwhile."""
+"""An edit and its revert, a pod recreated in between, and a controller that is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def _seen(scenario: Scenario) -> int:
 
 
 async def _made_anew(scenario: Scenario, level: str) -> None:
-    """Have one of three pods made anew, which reads what is there now."""
+    """Have one of three pods recreated, which reads what is there now."""
     victim = next(name for name in scenario.pods.read if name.startswith("web-"))
     await scenario.client.delete(PODS, scenario.namespace, victim, grace_period=0)
 
@@ -42,7 +42,7 @@ async def _made_anew(scenario: Scenario, level: str) -> None:
         levels = [read["LEVEL"] for name, read in scenario.pods.read.items() if "web-" in name]
         return sorted(levels) == sorted([level, "info", "info"])
 
-    await scenario.until(mixed, "the pod was made anew")
+    await scenario.until(mixed, "the pod was recreated")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ async def test_leader_hands_over_on_sigterm(podless_scenario: Scenario) -> None:
 async def test_standby_with_stale_stores_lists_again(
     plane: ControlPlane, through: Through, podless_scenario: Scenario
 ) -> None:
-    """Its watches died unnoticed before two edits; it lists anew, and nothing goes backwards."""
+    """Its watches died unnoticed before two edits; it lists again, and nothing goes backwards."""
     await podless_scenario.set_up()
     with FaultProxy(plane.port) as wire:
         async with podless_scenario.controller("--leader-elect") as leader:

@@ -148,7 +148,7 @@ def test_progressing_follows_from_the_replica_sets(
 
 
 def test_progress_moves_update_time_only() -> None:
-    """Each step forward starts the deadline anew; the status was True all along."""
+    """Each step forward starts the deadline again; the status was True all along."""
     before = _with_progress("ReplicaSetUpdated", at=NOW - 100, replicas=3, updatedReplicas=1)
     after = rollout_status(before, replica_set("web-1", 3, available=0), [], now=NOW)
     condition = _condition(after, "Progressing")

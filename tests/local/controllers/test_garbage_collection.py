@@ -98,7 +98,7 @@ async def test_dependent_with_one_existing_owner_is_kept() -> None:
 
 
 async def test_owner_with_same_name_and_other_uid_is_absent() -> None:
-    """References count by uid: one to an object that was made anew, or never was, dangles."""
+    """References count by uid: one to an object that was recreated, or never was, dangles."""
     async with control_plane() as plane:
         a = await _configmap(plane, "a")
         reference = _reference(a) | {"uid": "of an earlier one"}

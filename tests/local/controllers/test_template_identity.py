@@ -58,7 +58,7 @@ def test_template_hash_uses_kubernetes_alphabet(image: str, collisions: int | No
 
 
 def test_template_hash_depends_on_collision_count() -> None:
-    """Each count of collisions names the same template anew; absent is not zero."""
+    """Each count of collisions names the same template again; absent is not zero."""
     names = {pod_template_hash(pod_template(), count) for count in (None, 0, 1, 2)}
     assert len(names) == 4
 

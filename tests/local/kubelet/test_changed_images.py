@@ -85,7 +85,7 @@ async def has_written(node: LocalNode, text: str) -> None:
 
 
 async def test_new_image_restarts_a_container_at_once(node: LocalNode) -> None:
-    """Twice, without a back-off: it belongs to one image. The environment is read anew."""
+    """Twice, without a back-off: it belongs to one image. The environment is read again."""
     await node.config_map("app", {"A": "1"})
     script = "trap 'exit 0' TERM; echo $A; while :; do sleep 0.01; done"
     source = [{"configMapRef": {"name": "app"}}]

@@ -159,7 +159,7 @@ async def test_agnhost_answers_as_upstream(node: LocalNode) -> None:
 
 
 async def test_pause_and_busybox_run(node: LocalNode) -> None:
-    """One waits for ever, the other runs what it is given, or a shell that ends with its input."""
+    """One waits forever, the other runs what it is given, or a shell that ends with its input."""
     await node.run_pod("pause", "", image="registry.k8s.io/pause:3.10", command=[])
     await node.phase("pause", "Running")
     assert await run_image(node, "shell", "busybox") == ""

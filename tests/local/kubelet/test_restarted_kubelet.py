@@ -1,4 +1,4 @@
-"""A kubelet that starts anew goes on with what the statuses of its pods tell."""
+"""A kubelet that starts again goes on with what the statuses of its pods tell."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ async def test_cache_strategy_serves_until_ttl(make_node: Make) -> None:
 
 
 async def test_new_pod_gets_fresh_content(make_node: Make) -> None:
-    """A pod that begins to refer to a source has it read anew, and the others with it."""
+    """A pod that begins to refer to a source has it read again, and the others with it."""
     node = await make_node(SyncSettings(strategy="Cache"))
     await node.config_map("app", {"a": "old"})
     config, seen = await start_pod(node)

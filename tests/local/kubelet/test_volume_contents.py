@@ -54,7 +54,7 @@ def token_projection(lifetime: int) -> dict[str, Any]:
 
 
 async def test_fresh_token_is_kept(tmp_path: Path) -> None:
-    """A sync does not ask for a new token, so that the volume is not written anew."""
+    """A sync does not ask for a new token, so that the volume is not written again."""
     issued: list[tuple[str, int]] = []
 
     def issue(pod: object, *, audience: str, expiration_seconds: int) -> str:

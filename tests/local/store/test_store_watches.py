@@ -89,7 +89,7 @@ def test_history_is_bounded_by_the_values_that_writes_replace() -> None:
 
 
 def test_compacted_versions_are_freed() -> None:
-    """Deleted keys and old versions leave memory with their history, which begins anew."""
+    """Deleted keys and old versions leave memory with their history, which begins again."""
     store, size = MVCCStore(history_bytes=10 << 20), 100_000
     tracemalloc.start()
     try:

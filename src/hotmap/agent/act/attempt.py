@@ -40,7 +40,7 @@ class ContentHistory:
     """What the attempts for one content of a rule have in common.
 
     A wait that was too short is doubled: an endpoint that needs longer than the limit is called
-    twice, not for ever.
+    twice, not forever.
     """
 
     def __init__(self, desired_since: float, time_limit: float, *, repeats: bool) -> None:

@@ -114,7 +114,7 @@ def _confirm_once(
 
 def _confirm_value(probe: Probe, before: str, now: str) -> None:
     if not now and probe.kind in ("file", "output"):
-        # A program may remove what it writes anew once it has loaded the content.
+        # A program may remove what it writes again once it has loaded the content.
         raise NotConfirmed(f"{_name(probe)} {'is empty' if probe.command else 'does not exist'}")
     if probe.value is not None:
         if not _equal(probe, now, probe.value):

@@ -124,7 +124,7 @@ def _write(place: str, payload: Payload, groups: Mapping[str, int]) -> None:
 def _restore_link(place: str, name: str) -> None:
     """Replace what is in the place of a link to published files, as after `sed -i`.
 
-    The writer, as that of the kubelet, leaves it, and the application would read it for ever.
+    The writer, as that of the kubelet, leaves it, and the application would read it forever.
     """
     path, target = os.path.join(place, name), f"{DATA_LINK}/{name}"
     if os.path.islink(path) and os.readlink(path) == target:

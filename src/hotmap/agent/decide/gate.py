@@ -51,7 +51,7 @@ class Gate:
     def state(self) -> str:
         """The current content's check: waiting, running, passed, refused or error.
 
-        While a check is repeated it is the error of the one before: it may fail for ever.
+        While a check is repeated it is the error of the one before: it may fail forever.
         """
         if self.seen is None:
             return "waiting"

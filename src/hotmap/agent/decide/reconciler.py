@@ -4,7 +4,7 @@
 
 Content that is reverted to what is loaded needs nothing, unless other content was tried meanwhile.
 
-`record` takes a fact, `decide` returns commands. Everything is decided anew in each call of
+`record` takes a fact, `decide` returns commands. Everything is decided again in each call of
 `decide`, so it does not matter which fact was the reason for it.
 """
 

@@ -14,7 +14,7 @@ class Snapshot(Value):
     files: digests by absolute path; of every service-account token the same
     directories: digests by directory
     digest: of everything
-    payloads: digests of `core.payload_digest` by directory, where they are requested; anybody can
+    payloads: digests of `core.payload_digest` by directory, where they are requested; anyone can
         compute them, so they are compared and never shown
     permissions: permission bits and group by directory and relative path, where they are asked for
     changed_since: since when other content than before may have been visible, in seconds since

@@ -87,7 +87,7 @@ class ChildProcesses:
     ) -> Callable[[], None]:
         """Run a command without a shell; `done` is called from the loop when it has exited.
 
-        Its standard input is empty. What is left of its process group then is killed. Returns a
+        Its standard input is empty. Then the rest of its process group is killed. Returns a
         function that kills it and drops its outcome.
         """
 

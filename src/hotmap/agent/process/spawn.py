@@ -80,7 +80,7 @@ def lead_group(pid: int) -> None:
 
 
 def kill_group(pid: int) -> None:
-    """Kill what is left of the process group that a child leads; nothing left is not an error.
+    """Kill the rest of the process group that a child leads; an empty one is not an error.
 
     A program that should outlive the one that started it starts its own session.
     """

@@ -1,12 +1,12 @@
 """The application as a child of the agent: never two instances, and none left behind.
 
     waiting → running → stopping → running …      a restart
-                      → running                     a restart that failed: with the previous words
+                      → running                     a failed restart: with the previous arguments
                       → stopping → exited           SIGTERM, or the application exited by itself
 
 The child has its own process group, which has the terminal while it runs. Signals go to the child
-only (workers of nginx, postgres and gunicorn handle the same signals differently); what is left of
-its group and of its descendants after it exited is killed before another instance starts.
+only (workers of nginx, postgres and gunicorn handle the same signals differently); once it has
+exited, the rest of its group and of its descendants is killed before another instance starts.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Supervisor:
         self._then: Callable[[], None] | None = None
         self._waiting: list[Callable[[], None]] = []
         self._last = False
-        #: What is left of an instance that has exited is being killed.
+        #: Whether the rest of an instance that has exited is being killed.
         self._clearing = False
         self._timer: Timer | None = None
         self._start_timer: Timer | None = None
@@ -209,7 +209,7 @@ class Supervisor:
         """Stop as well when the terminal has stopped the application, as a shell expects of a job.
 
         Where no shell is above, as in a container, the kernel ignores that for us, since our group
-        is orphaned (setpgid(2)); nobody could continue the application, so it goes on at once.
+        is orphaned (setpgid(2)); nothing could continue the application, so it continues at once.
         """
         if number == signal.SIGTSTP and pass_terminal(self.pid, os.getpgrp()):  # Ctrl-Z
             self._stop_with_application()

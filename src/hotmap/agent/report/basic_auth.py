@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HEADER = re.compile(rb"\r?\nAuthorization:[ \t]*Basic[ \t]+([A-Za-z0-9+/=]+)[ \t]*\r?\n", re.I)
 
-#: Compared for unknown users: of no password that anybody has.
+#: Compared for unknown users: the hash of no known password.
 _NOBODY = "$2b$10$XAeBHZ5bbqMDIVBxIvKEzeuedjgWViMo1aDYfQfVmNVf//S63NlIu"
 
 #: bcrypt reads no more of a password.

@@ -86,7 +86,7 @@ def require_stageable(flags: FlagValues, directories: tuple[str, ...]) -> None:
 def require_outside(
     flags: FlagValues, directories: tuple[str, ...], rules: tuple[Rule, ...], rules_file: str
 ) -> None:
-    """Require that the agent writes nothing into what it watches: it would reload for ever."""
+    """Require that the agent writes nothing into what it watches: it would reload forever."""
     written = [
         *((flags.spelled(name), flags.path(name)) for name in ("state", "socket", "work-dir")),
         *((flags.spelled("touch"), path) for path in flags.paths("touch")),

@@ -230,7 +230,7 @@ class Detector:
 
 
 def make_snapshot(contents: dict[str, dict[str, bytes]], key: bytes, *, payloads: bool) -> Snapshot:
-    """Digest the content of directories; `payloads`: also as anybody can, to compare it."""
+    """Digest the content of directories; `payloads`: also without a key, to compare it."""
     files: dict[str, str] = {}
     directories: dict[str, str] = {}
     payload_digests: dict[str, str] = {}
@@ -286,7 +286,7 @@ def _summarize(folder: str, found: dict[str, tuple[int, int, int]]) -> None:
 
 
 def _read_permissions(directory: str, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Read the permission bits and the group of files; without those that are gone by now."""
+    """Read the permission bits and the group of files; without those that no longer exist."""
     found = {}
     for path in paths:
         try:

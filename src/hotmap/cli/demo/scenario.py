@@ -32,7 +32,7 @@ async def run_demo(console: Console | None) -> int:
     """Run the demo; returns 0 only if every check passed, as an exit status.
 
     Prints lines on the console as they happen, or a JSON document at the end if there is none.
-    SIGINT, SIGTERM and SIGHUP end it early, and nothing is left of it.
+    SIGINT, SIGTERM and SIGHUP end it early, and it leaves nothing behind.
 
     Raises:
         SettingsError: this machine does not allow what the local plane needs.

@@ -160,7 +160,7 @@ class ConsumerStates:
         return self._is_behind(key, status.is_reached or is_unverified)
 
     def update(self, key: ObjectKey) -> None:
-        """Derive a consumer's status anew; one without a decision is not counted."""
+        """Derive a consumer's status again; one without a decision is not counted."""
         self._drop(key)
         consumer = self._index.consumer(key)
         if consumer is None or not self._decision_log.is_decided(key):

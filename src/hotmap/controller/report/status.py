@@ -148,7 +148,7 @@ class StatusPage:
     async def _while_leading(
         self, build: Callable[[LeaderView | None], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        """Build a document; build it anew as a standby if the term has ended meanwhile."""
+        """Build a document; build it again as a standby if the term has ended meanwhile."""
         leader = self._leader_view()
         document = await build(leader)
         return document if leader is self._leader_view() else await build(None)

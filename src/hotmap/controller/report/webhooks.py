@@ -74,7 +74,7 @@ class Webhooks:
         self._followers = followers
         self._changes: dict[ObjectKey, _Change] = {}
         #: The sources with a watch event in this term, which the comparison need not report; the
-        #: latest, since anybody may create sources without end.
+        #: latest, since any tenant may create sources without end.
         self._seen: dict[ObjectKey, None] = {}
         self._queue: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of)
         #: The number of items not sent yet by namespace, and whether there are none.

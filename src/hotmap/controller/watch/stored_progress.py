@@ -27,7 +27,7 @@ _PERIOD = 60.0
 _UNDECIDED_MINUTES = 10
 
 #: Seconds for which the time is kept that holds for namespaces that are not watched any more. As
-#: long as changes are (storage/recent_changes): a gap that grows for ever would have pods of the
+#: long as changes are (storage/recent_changes): a gap that grows forever would have pods of the
 #: watched namespaces replaced for each write in it.
 _KEPT_FOR_OTHERS = 3600.0
 

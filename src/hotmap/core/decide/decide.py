@@ -112,7 +112,7 @@ def _resume_in(policy: Policy, *, now: float) -> float | None:
 
 
 def _pause_decision(snapshot: Snapshot, resume_in: float | None) -> Decision | None:
-    """Resume a Deployment, or remove what is left of its pause; None: neither is due.
+    """Resume a Deployment, or remove the rest of its pause; None: neither is due.
 
     Everything else is decided after that. One that is not followed any more is still resumed.
     """

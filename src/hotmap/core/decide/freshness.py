@@ -387,7 +387,7 @@ def _describe_return(snapshot: Snapshot, by_content: Assessment) -> str:
     """Say what a window has ended with: the content is back, or a source does not exist.
 
     A write that was not observed need not have changed anything, such as one that encrypts Secrets
-    anew.
+    again.
     """
     absent = [
         f.reason

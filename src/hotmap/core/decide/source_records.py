@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 #: How many immutable sources that are not followed now a record keeps, the latest: a template that
-#: never rolls out may use others for ever.
+#: never rolls out may use others forever.
 _FORMER = 64
 
 

@@ -23,7 +23,7 @@ MAX_NAMED_KEYS = 256
 #: Seconds between a write and the watch event of it, at most, for both to be the same.
 _SAME_WRITE = 2.0
 
-#: Seconds by which a watch event may be late without anybody missing it: a watch that is silent for
+#: Seconds by which a watch event may be late without being missed: a watch that is silent for
 #: longer is given up (kube/reflector_timing). An older time is of an object that came into sight.
 _LATE_AT_MOST = 120.0
 

@@ -68,7 +68,7 @@ def _without_agent(facts: PodFacts, container: Uncovered, mounted: float) -> Sta
 
 
 def _reread(facts: PodFacts, files: Stage) -> Stage:
-    """Judge files that an application re-reads without telling anybody."""
+    """Judge files that an application re-reads without reporting it."""
     return reread_files(facts, _delivered_at(facts)) if files.reached else files
 
 

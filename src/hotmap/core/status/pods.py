@@ -64,7 +64,7 @@ class PodProof(NamedTuple):
     files_pending: bool = False
     #: Whether it runs and has had time to become Ready, and is not.
     long_unready: bool = False
-    #: Whether only containers have to start anew that its agents restart, and have been told to.
+    #: Whether only containers have to start again that its agents restart, and have been told to.
     restart_pending: bool = False
 
     @property

@@ -53,7 +53,7 @@ class Authenticator:
 
     `anonymous` says whether a request without a token is one of `system:anonymous`; otherwise it
     is refused, as upstream's API server does it where everything is allowed. Without *clients*
-    certificates name nobody.
+    certificates name no user.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ def _has_token(secret: dict[str, Any], token: str) -> bool:
 
 
 class ImpersonationError(BadRequest):
-    """The 400 of a request that says whom to be only in part."""
+    """The 400 of a request that impersonates a user without a name."""
 
 
 class Access(NamedTuple):

@@ -75,7 +75,7 @@ class _Issued(NamedTuple):
 
 
 class ClientAuthority:
-    """Tells whom a certificate names; *certificate* is the path of the authority's PEM file."""
+    """Reads the user of a certificate; *certificate* is the path of the authority's PEM file."""
 
     def __init__(self, certificate: Path) -> None:
         self._certificate = certificate

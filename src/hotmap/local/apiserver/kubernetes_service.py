@@ -34,7 +34,7 @@ class KubernetesService:
         self._objects = _objects(address, port)
 
     async def publish(self) -> None:
-        """Create the Service and its endpoints anew."""
+        """Recreate the Service and its endpoints."""
         for resource, obj in self._objects:
             # That of an earlier run may have another address, which cannot be changed.
             with contextlib.suppress(NotFound):

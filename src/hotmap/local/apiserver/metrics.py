@@ -121,7 +121,7 @@ class RequestMetrics:
         self._total[requested, code] += 1
 
     def reset(self) -> None:
-        """Begin to count anew."""
+        """Reset the counts."""
         self._total.clear()
 
     def collect(self) -> Iterator[Metric]:

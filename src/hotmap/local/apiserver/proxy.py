@@ -363,6 +363,6 @@ async def _join(
         for task in both:
             task.cancel()
         for result in await asyncio.gather(*both, return_exceptions=True):
-            # Whichever side has closed its connection, there is nobody left to report to.
+            # Whichever side has closed its connection, no client is left to report to.
             if isinstance(result, Exception) and not isinstance(result, OSError):
                 raise result

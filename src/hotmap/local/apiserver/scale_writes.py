@@ -1,4 +1,4 @@
-"""Writes of a Scale: what they change in its workload, and whom they make a manager of it.
+"""Writes of a Scale: what they change in its workload, and in its managers.
 
 Kubernetes: apimachinery/pkg/util/managedfields/scalehandler.go. A write is merged and recorded as
 one of a Scale; the workload keeps the entries of its own fields.

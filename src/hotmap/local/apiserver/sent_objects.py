@@ -134,7 +134,7 @@ def _of_same_type(path: ResourcePath, patched: JsonObject) -> JsonObject:
 def unconverted(kind: Kind, config: JsonObject, error: BadRequest) -> Exception:
     """Make the 500 for a configuration whose values Go does not read.
 
-    A number that its field cannot hold stays a 400: upstream stores what is left of its bits.
+    A number that its field cannot hold stays a 400: upstream stores the bits that fit.
     """
     if isinstance(error, WrongType) and error.is_out_of_range:
         return error

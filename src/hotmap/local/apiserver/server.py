@@ -261,7 +261,7 @@ class APIServer:
         """Determine the user of a request, including impersonation.
 
         Raises:
-            Unauthorized: it has no valid token, or a certificate of somebody else's authority.
+            Unauthorized: it has no valid token, or a certificate of another authority.
             Forbidden: its sender may not impersonate that user.
         """
         transport = request.transport

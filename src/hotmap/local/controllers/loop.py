@@ -73,7 +73,7 @@ class KeyedLoop(Generic[K]):
             self._retry(key, error)
         except Exception:
             # Ours, because one object whose sync fails must not stop the others; upstream
-            # recovers from panics likewise (apimachinery: util/runtime, HandleCrash).
+            # recovers from panics in the same way (apimachinery: util/runtime, HandleCrash).
             _log.exception("%s %s: internal error; retrying", self._name, "/".join(key))
             self._queue.retry(key)
         else:

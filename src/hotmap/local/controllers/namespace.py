@@ -169,7 +169,7 @@ class NamespaceController(Controller[ObjectName]):
 def deletion_conditions(
     known: Sequence[Object], left: Mapping[str, Sequence[Object]], *, now: float
 ) -> list[Object]:
-    """Describe the objects that are left of a namespace, by resource.
+    """Describe the remaining objects of a namespace, by resource.
 
     kubernetes: pkg/controller/namespace/deletion/status_condition_utils.go.
     """

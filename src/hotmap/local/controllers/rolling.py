@@ -191,7 +191,7 @@ def plan_scaling(
     * One active ReplicaSet (or none, then the newest) takes the whole size. Its notes are
       renewed even where the size agrees already, or the scaling would appear pending without end
       after someone sized the ReplicaSet by hand (upstream leaves it in that state).
-    * A new ReplicaSet that is saturated: what is left of the old ones goes.
+    * A new ReplicaSet that is saturated: the old ones are scaled to zero.
     * Several while *rolling*: each by its share of what is to be added or removed, the largest
       takes what rounding leaves over, so that a bad rollout is not scaled up beyond its share.
 

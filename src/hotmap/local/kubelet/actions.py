@@ -70,7 +70,7 @@ class PodActions(NamedTuple):
     `finished` means that nothing is started again: the pod has succeeded or failed. Those in
     `replace` run with another image than the pod has now: they are killed and started again,
     whatever the restart policy says. Those to `reset` are removed one after the other, so that the
-    pod starts anew.
+    pod starts again.
     """
 
     start: tuple[str, ...] = ()
@@ -93,10 +93,10 @@ def compute_pod_actions(
     """Choose which containers to start now.
 
     `runs` holds the newest run of each container that ever ran. Those that were `tried` in this
-    sync are not started again in it. Init containers run one after
-    the other, each to success; a native sidecar (an init container that is always restarted)
-    only has to have been started. When all regular containers are done for good, what is left
-    of the sidecars is killed. Back-off is not considered here: see `is_backing_off`.
+    sync are not started again in it. Init containers run one after the other, each to success; a
+    native sidecar (an init container that is always restarted) only has to have been started. When
+    all regular containers are done for good, the sidecars that still run are killed. Back-off is
+    not considered here: see `is_backing_off`.
     """
     if causes := _causes_of_reset(spec, runs):
         return PodActions(reset=_reset_order(spec, runs, causes))

@@ -150,7 +150,7 @@ class _Identity(TypedDict):
 def _identity(spec: Mapping[str, Any], container: Mapping[str, Any], root: str) -> _Identity:
     """Return the user and groups of a container (core/v1 PodSecurityContext).
 
-    A user whom the image knows has its groups there as well (containerd: pkg/oci/spec_opts.go,
+    A user of the image has its groups there as well (containerd: pkg/oci/spec_opts.go,
     WithUserID and WithAdditionalGIDs).
     """
     of_pod = spec.get("securityContext") or {}

@@ -58,7 +58,7 @@ class Container:
 
 
 def earlier_states(root: Path, pod: Mapping[str, Any]) -> dict[str, Container]:
-    """Return what is left of the containers of a pod that an earlier kubelet ran."""
+    """Return the containers that remain of a pod which an earlier kubelet ran."""
     directory = log_directory(root, pod)
     return {
         name: _earlier_state(found, directory, name)
@@ -77,7 +77,7 @@ def _earlier_state(found: EarlierRun, directory: Path, name: str) -> Container:
 
 
 def removed_state(state: Container) -> Container:
-    """Return the state of a container that was removed so that all start anew."""
+    """Return the state of a container that was removed so that all start again."""
     assert state.run is not None
     restarts = state.run.restarts + 1
     removed = Run(

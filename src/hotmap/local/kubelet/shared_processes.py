@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedProcesses", "own_mounts"]
 
-#: Rounds of the search for what is left of a container: a fork may escape one round.
+#: Rounds of the search for remaining processes of a container: a fork may escape one round.
 _ROUNDS = 20
 
 

@@ -222,7 +222,7 @@ class PodWorker:
                     delays.append(delay)
 
     async def _reset(self, names: Sequence[str]) -> None:
-        """Remove all containers, so that the pod starts anew with its volumes (KEP-5532)."""
+        """Remove all containers, so that the pod starts again with its volumes (KEP-5532)."""
         await self._report(self.pod["spec"])
         await self.containers.reset(names)
         self._last_reset = time.monotonic()
@@ -231,7 +231,7 @@ class PodWorker:
     # -- ending --------------------------------------------------------------------------------
 
     def _until_deadline(self) -> float | None:
-        """Return the seconds that the pod may still be active, None for ever."""
+        """Return the seconds that the pod may still be active, None forever."""
         allowed = self.pod["spec"].get("activeDeadlineSeconds")
         if allowed is None:
             return None
