@@ -79,7 +79,7 @@ def test_target_state_follows_the_order_of_changes() -> None:
 
 
 @pytest.mark.parametrize("missed", ["not read", "replaced before its files came"])
-def test_files_of_a_missed_announcement_are_no_evidence(missed: str) -> None:
+def test_files_of_a_missed_announcement_are_not_evidence(missed: str) -> None:
     """Two edits within a moment: the first files may come after the second announcement."""
     comparison = Comparison()
     comparison.compare(None, {"d": "one"}, {})
@@ -99,7 +99,7 @@ def test_files_of_a_missed_announcement_are_no_evidence(missed: str) -> None:
     assert not comparison.is_assumed
 
 
-def test_files_of_an_edit_that_was_not_announced_are_no_evidence() -> None:
+def test_files_of_an_edit_that_was_not_announced_are_not_evidence() -> None:
     """Two edits before the first announcement, and a kubelet that is late with both."""
     comparison = Comparison()
     comparison.compare(None, {"d": "one"}, {})
@@ -109,7 +109,7 @@ def test_files_of_an_edit_that_was_not_announced_are_no_evidence() -> None:
     assert comparison.is_assumed
 
 
-def test_files_before_their_announcement_are_no_evidence() -> None:
+def test_files_before_their_announcement_are_not_evidence() -> None:
     """They may be those of an edit before it that was never announced."""
     comparison = Comparison()
     comparison.compare(None, {"d": "one"}, {})
@@ -259,7 +259,7 @@ def test_secret_with_the_content_of_a_config_map_is_compared_by_order() -> None:
     assert (states["secret"].state, states["secret"].evidence) == ("matched", "order")
 
 
-def test_empty_payload_is_no_evidence() -> None:
+def test_empty_payload_is_not_evidence() -> None:
     """An empty Secret has the digest of any empty payload; its next content is judged by order."""
     comparison = Comparison()
     assert exact(comparison, "A", EMPTY, d=EMPTY) == {"d": ("matched", "exact")}

@@ -178,7 +178,7 @@ def test_reload_signal_waits_for_a_handler_for_a_minute(
 
 
 @pytest.mark.parametrize(("program", "is_sent"), [(_NEVER, False), (_WAITED, True)])
-def test_signal_that_a_program_ignores_is_no_load(program: str, *, is_sent: bool) -> None:
+def test_signal_that_a_program_ignores_is_not_a_load(program: str, *, is_sent: bool) -> None:
     """Under nohup, or while it executes itself again: the kernel drops the signal."""
     ignores = "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     words = [sys.executable, "-S", "-c", _BEFORE + ignores + program]

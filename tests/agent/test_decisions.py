@@ -249,7 +249,7 @@ def test_check_stays_an_error_while_it_is_repeated() -> None:
     assert gate.state == "running", "the error was about older content"
 
 
-def test_new_content_is_no_error_before_its_check() -> None:
+def test_new_content_is_not_an_error_before_its_check() -> None:
     """What was refused before it says nothing about it."""
     gate = Gate()
     gate.see("bad", 1.0)

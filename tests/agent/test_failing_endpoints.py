@@ -158,7 +158,7 @@ def test_request_body_that_is_not_utf8_is_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["x" * 64, "a..b"])
-def test_host_that_is_no_name_is_reported(tmp_path: Path, host: str) -> None:
+def test_host_that_is_not_a_name_is_reported(tmp_path: Path, host: str) -> None:
     """One sentence, as of a name that does not resolve."""
     volume = Volume(tmp_path / "volume", text="one")
     with agent(tmp_path, "--dir", volume, "--url", f"http://{host}/") as running:

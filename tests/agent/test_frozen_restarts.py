@@ -338,7 +338,7 @@ def test_restart_waits_for_refused_files_that_are_checked_again(tmp_path: Path) 
         assert running.status()["application"]["starts"] == 2
 
 
-def test_restart_waits_for_files_whose_check_ends_in_vain(tmp_path: Path) -> None:
+def test_restart_waits_for_files_whose_check_ends_without_success(tmp_path: Path) -> None:
     """For longer than a check may take: it has passed nothing."""
     volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
     pod.annotate("1/aa/f1")

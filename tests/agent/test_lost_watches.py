@@ -108,7 +108,7 @@ def test_removed_directory_is_watched_again(tmp_path: Path, way: str) -> None:
         assert running.status()["detector"]["updates_by_poll"] == before["updates_by_poll"]
 
 
-def test_volume_that_disappears_is_no_content(tmp_path: Path) -> None:
+def test_volume_that_disappears_is_not_content(tmp_path: Path) -> None:
     """A poll sees that it is gone; its empty mount point is not loaded, a plain directory is."""
     volume, plain, empty = tmp_path / "volume", tmp_path / "plain", tmp_path / "empty"
     Volume(volume, text="one")

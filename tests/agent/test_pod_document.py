@@ -138,7 +138,7 @@ def test_refusal_shows_the_exit_status_and_no_words(tmp_path: Path) -> None:
         assert reaches(running, AgentState.TOLD).exit_status is None
 
 
-def test_checker_that_is_missing_is_told_from_a_refusal(tmp_path: Path) -> None:
+def test_missing_checker_is_distinguished_from_a_refusal(tmp_path: Path) -> None:
     volume, pod = Volume(tmp_path / "volume", text="one"), pod_of(tmp_path)
     flags = ("--dir", volume, "--target-file", pod.file, "--check", "no-such-checker {dir}")
     with agent(tmp_path, *flags) as running:
@@ -158,7 +158,7 @@ def test_failed_load_is_shown_until_it_succeeds(tmp_path: Path) -> None:
         reaches(running, AgentState.TOLD)
 
 
-def test_confirmed_load_is_told_from_an_order(tmp_path: Path) -> None:
+def test_confirmed_load_is_distinguished_from_an_order(tmp_path: Path) -> None:
     """A probe confirms; a signal alone does not. A supervised application shows by its start."""
     volume, pod = Volume(tmp_path / "volume", text="one"), pod_of(tmp_path)
     loaded = (
@@ -228,7 +228,7 @@ def test_restart_for_frozen_content_is_shown(tmp_path: Path) -> None:
         assert read(running).restart.fingerprint == ""
 
 
-def test_content_that_was_announced_before_the_agent_is_no_restart(tmp_path: Path) -> None:
+def test_content_that_was_announced_before_the_agent_is_not_a_restart(tmp_path: Path) -> None:
     """The containers may be older than the announcement, and may have been restarted before it."""
     volume, pod = Volume(tmp_path / "volume", APP_A="1"), pod_of(tmp_path)
     pod.annotate("1/aa/f2//aa/f1")

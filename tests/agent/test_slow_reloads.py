@@ -88,7 +88,7 @@ def test_lost_signal_is_repeated_after_the_action_timeout(tmp_path: Path) -> Non
         program.wait()
 
 
-def test_endpoint_that_answers_late_is_not_called_for_ever(tmp_path: Path) -> None:
+def test_endpoint_that_answers_late_is_not_called_forever(tmp_path: Path) -> None:
     """The time limit doubles: 0.3 s, 0.6 s, 1.2 s, in which it answers."""
     volume = Volume(tmp_path / "volume", text="one")
     with webhook() as endpoint:

@@ -97,7 +97,7 @@ def test_files_written_below_an_unchanged_link_are_loaded(tmp_path: Path, way: s
         eventually(lambda: len(endpoint.calls) == 2)
 
 
-def test_group_that_a_kubelet_sets_is_no_change(tmp_path: Path) -> None:
+def test_group_that_a_kubelet_sets_is_not_a_change(tmp_path: Path) -> None:
     """It sets that of all files at each sync (fsGroup)."""
     volume = Volume(tmp_path / "volume", text="one")
     detector = Detector([str(volume)], b"0123456789abcdef")
@@ -343,7 +343,7 @@ def test_port_in_use_does_not_stop_the_agent(tmp_path: Path) -> None:
             eventually(lambda: running.status()["problems"] == [])
 
 
-def test_listen_address_that_is_no_name_does_not_stop_the_agent(tmp_path: Path) -> None:
+def test_listen_address_that_is_not_a_name_does_not_stop_the_agent(tmp_path: Path) -> None:
     """The problem has the resolver's words, not the number of an unknown error."""
     volume = Volume(tmp_path / "volume", text="one")
     with agent(tmp_path, "--dir", volume, "--listen", "a..b:9533") as running:
@@ -460,7 +460,7 @@ def test_too_many_plain_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["plain", "copy of a volume"])
-def test_plain_directory_is_told_once(tmp_path: Path, layout: str) -> None:
+def test_plain_directory_is_reported_once(tmp_path: Path, layout: str) -> None:
     """It is read once more for the granularity of file times, which is no other content."""
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -38,7 +38,7 @@ def test_invalid_kubeconfig_is_an_error(content: str, problem: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", ["- a list\n", "root:x:0:0::/root:/bin/sh\n", "7"])
-def test_file_that_is_no_kubeconfig_is_an_error(content: str, tmp_path: Path) -> None:
+def test_file_that_is_not_a_kubeconfig_is_an_error(content: str, tmp_path: Path) -> None:
     """It says what such a file has."""
     path = tmp_path / "kubeconfig"
     path.write_text(content)

@@ -323,7 +323,7 @@ def test_times_of_the_lease_need_leader_election(
         (["--enable-ha", "--no-leader-elect"], False),
     ],
 )
-def test_meta_info_tells_leader_election(
+def test_meta_info_shows_leader_election(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], elects: bool
 ) -> None:
     """Also when hotmap's own flag sets it, as in the chart and the manifests."""

@@ -98,7 +98,7 @@ async def annotate_wrongly(plane: Plane) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_closed_log_pipe_is_no_error(plane: Plane, tmp_path: Path) -> None:
+def test_closed_log_pipe_is_not_an_error(plane: Plane, tmp_path: Path) -> None:
     """A log without a reader does not end the process: it goes on, and ends on request."""
     call = ("controller", "--listen=none", "--log-level=debug")
     kubeconfig = ("--kubeconfig", str(plane.kubeconfig))
@@ -213,7 +213,7 @@ def test_internal_error_is_one_sentence(words: list[str], monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("closed", [">&-", "<&-", ">&- <&- 2>&-"])
 @pytest.mark.parametrize("words", ["stamp --filename -", "inject --help"])
-def test_closed_standard_streams_are_no_internal_error(words: str, closed: str) -> None:
+def test_closed_standard_streams_are_not_an_internal_error(words: str, closed: str) -> None:
     """As a daemon or a job of cron may start it."""
     command = f"exec {sys.executable} -m hotmap {words} {closed}"
     text = b"kind: Deployment\nspec: {template: {spec: {containers: []}}}\n"

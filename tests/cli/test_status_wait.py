@@ -100,7 +100,7 @@ async def test_wait_ends_when_a_check_confirms_that_a_user_has_to_act(
     assert "it is stuck" in capsys.readouterr().out
 
 
-async def test_wait_goes_on_when_a_check_shows_that_the_pods_were_mended(
+async def test_wait_continues_when_a_check_shows_that_the_pods_recovered(
     controller: FakeController,
 ) -> None:
     """The overview may be of a check before the user deleted the stuck pod."""
@@ -117,7 +117,7 @@ async def test_wait_that_runs_out_is_not_current(controller: FakeController) -> 
 
 
 @pytest.mark.parametrize("first", ["current", "waiting"])
-async def test_wait_goes_on_while_the_controller_is_replaced(
+async def test_wait_continues_while_the_controller_is_replaced(
     controller: FakeController, first: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A rolling update of hotmap, before the first answer or between two."""

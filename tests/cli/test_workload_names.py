@@ -55,7 +55,7 @@ def test_name_of_a_source_is_parsed(text: str, name: SourceName | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["cm/app", "secret/ops/db"])
-def test_name_of_a_source_is_no_name_of_a_workload(text: str) -> None:
+def test_name_of_a_source_is_not_a_name_of_a_workload(text: str) -> None:
     with pytest.raises(SettingsError, match=f"'hotmap status {text}' shows the workloads"):
         parse_workload_name(text, "shop")
 

@@ -133,7 +133,7 @@ def test_cut_resets_present_and_new_connections_until_healed(proxy: FaultProxy) 
         assert ask(client, b"after") == b"after"
 
 
-def test_half_open_connections_stay_silent_for_ever(proxy: FaultProxy) -> None:
+def test_half_open_connections_stay_silent_forever(proxy: FaultProxy) -> None:
     """Neither side learns of it; new connections work at once."""
     with connect(proxy) as old:
         assert ask(old, b"before") == b"before"

@@ -106,7 +106,7 @@ HOSTILE = '<!channel> <users/all> <https://evil|x> [x](https://evil) & "\\\n\x1b
 
 
 @pytest.mark.parametrize("sink", list(AlertSink))
-def test_names_of_variables_are_no_markup(sink: AlertSink) -> None:
+def test_names_of_variables_are_not_markup(sink: AlertSink) -> None:
     """Names of variables are nearly any text: no mention, link, line feed or escape sequence."""
     alert = ALERT._replace(reason=HOSTILE)
     text = format_alerts(sink, [alert], info=HOSTILE).body.decode()

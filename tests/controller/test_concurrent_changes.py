@@ -99,7 +99,7 @@ async def test_source_edited_again_before_the_write_is_another_change(world: Wor
         await world.rollout(after=first)
 
 
-async def test_workload_deleted_before_the_write_is_no_failure(world: World) -> None:
+async def test_workload_deleted_before_the_write_is_not_a_failure(world: World) -> None:
     """That is a fact, not a failure: nothing is made, told or tried again."""
     await world.config_map(LEVEL="info")
     await world.workload()

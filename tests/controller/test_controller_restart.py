@@ -302,7 +302,7 @@ async def test_deleted_workload_record_is_dropped_only_where_visible(
             assert controller.records.get(uids["bank"]) is not None
 
 
-async def test_lost_leadership_during_a_reconcile_is_no_error(
+async def test_lost_leadership_during_a_reconcile_is_not_an_error(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The next leader does the work, as after a process was suspended before its write."""

@@ -103,7 +103,7 @@ async def test_only_immutable_sources_that_are_deleted_are_followed() -> None:
     assert deleted.may_be_kept(old.key)
 
 
-async def test_looks_become_rare_and_end() -> None:
+async def test_checks_become_rare_and_end() -> None:
     """Pods may go on using a source that was deleted forever."""
     pods = Pods()
     deleted = following(pods)
@@ -119,7 +119,7 @@ async def test_looks_become_rare_and_end() -> None:
         assert len(pods.looks) == count
 
 
-async def test_looks_that_fail_show_nothing_and_are_repeated() -> None:
+async def test_failed_checks_show_nothing_and_are_repeated() -> None:
     pods = Pods()
     deleted = following(pods)
     pods.is_away = True
@@ -150,7 +150,7 @@ async def test_a_decision_that_finds_no_pods_counts_too() -> None:
     assert not deleted.may_be_kept(key)
 
 
-async def test_long_looks_are_rare() -> None:
+async def test_long_checks_are_rare() -> None:
     """A namespace of 10,000 pods, in which an immutable source is deleted each second."""
     pods = Pods()
     pods.takes = 2.0
@@ -172,7 +172,7 @@ async def test_many_deleted_sources_displace_none_of_another_namespace() -> None
     assert deleted.may_be_kept(other.key)
 
 
-async def test_many_deleted_sources_are_bounded_and_looked_at_together() -> None:
+async def test_many_deleted_sources_are_bounded_and_checked_together() -> None:
     """3,000 of one namespace: one look at a time, for the last ones."""
     pods = Pods()
     deleted = following(pods)

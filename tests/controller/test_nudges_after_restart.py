@@ -36,7 +36,7 @@ async def test_revert_of_a_nudged_edit_is_told_by_the_next_controller(
         assert await world.messages("Refreshed")
 
 
-async def test_recreation_while_no_controller_runs_is_told(world: World) -> None:
+async def test_recreation_while_no_controller_runs_is_reported(world: World) -> None:
     """With the same content again: a kubelet may have shown another one to pods in between."""
     await rereading_workload(world, "web-1")
     async with world.controller() as controller:

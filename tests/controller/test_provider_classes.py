@@ -48,7 +48,7 @@ async def test_rotation_is_one_rollout(world: World, driver: Driver) -> None:
         await world.rollout(after=first)
 
 
-async def test_metadata_and_order_are_no_change(world: World, driver: Driver) -> None:
+async def test_metadata_and_order_are_not_a_change(world: World, driver: Driver) -> None:
     """Labels, the time, other fields, and the order of the objects."""
     await set_up(world, driver)
 
@@ -70,7 +70,7 @@ def _reversed(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "status": {**obj["status"], "objects": obj["status"]["objects"][::-1]}}
 
 
-async def test_new_pods_are_no_change(world: World, driver: Driver) -> None:
+async def test_new_pods_are_not_a_change(world: World, driver: Driver) -> None:
     """Neither the first pods of all, nor more of them, nor pods with versions of their own."""
     await driver.provider_class()
     await world.workload(spec=class_volume())
@@ -91,7 +91,7 @@ async def test_new_pods_are_no_change(world: World, driver: Driver) -> None:
         await world.rollout()
 
 
-async def test_scaling_to_zero_and_back_is_no_change(world: World, driver: Driver) -> None:
+async def test_scaling_to_zero_and_back_is_not_a_change(world: World, driver: Driver) -> None:
     """Its new pods start with what is current then."""
     await set_up(world, driver, "web-1")
     async with controller(world) as running:

@@ -136,7 +136,7 @@ async def test_deletion_is_rolled_out_once(world: World, sent: list[Any]) -> Non
 
 
 @pytest.mark.parametrize("writing", list(Writing))
-async def test_deleted_source_is_no_doubt_in_the_rollout_for_another(
+async def test_deleted_source_raises_no_doubt_in_the_rollout_for_another(
     world: World, writing: Writing, sent: list[Any]
 ) -> None:
     """The pods of that rollout have the content of the other one, whenever they started."""

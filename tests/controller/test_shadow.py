@@ -92,7 +92,7 @@ async def test_nothing_is_written(world: World, caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("first", ["Reloader", "hotmap"])
-async def test_equal_rollouts_are_no_difference(
+async def test_equal_rollouts_are_not_a_difference(
     world: World, caplog: pytest.LogCaptureFixture, first: str
 ) -> None:
     """Whichever is first: hotmap does not treat Reloader's write as its own."""
@@ -117,7 +117,7 @@ async def test_equal_rollouts_are_no_difference(
     assert log_messages(caplog) == ["shadow: 1 agreed, 0 differed"]
 
 
-async def test_replacement_of_older_pods_is_no_difference(
+async def test_replacement_of_older_pods_is_not_a_difference(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The pods of Reloader's rollout have no revision, and may start in the second of the edit."""
@@ -208,7 +208,7 @@ async def test_edits_in_a_row_are_more_rollouts_for_reloader(
     ]
 
 
-async def test_undo_is_no_rollout_of_reloader(
+async def test_undo_is_not_a_rollout_of_reloader(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It restores or removes a mark; another client writes that."""

@@ -40,7 +40,7 @@ def test_edit_is_dated_by_its_generation_and_not_by_the_report() -> None:
     assert watched.edited_at() == 1
 
 
-def test_reported_generation_without_a_new_template_is_no_edit_of_it() -> None:
+def test_reported_generation_without_a_new_template_is_not_an_edit_of_it() -> None:
     """An annotation or a scale increases it; a later edit is dated by its own generation."""
     watched = Watched()
     watched.becomes(generation=2, rolling=True)

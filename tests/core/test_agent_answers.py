@@ -459,7 +459,7 @@ GOOD = {"protocol": 1, "uid": UID, "live": "a", "frozen": "b", "directories": []
         pytest.param([], "", id="no object"),
     ],
 )  # fmt: skip
-def test_answer_that_does_not_fit_is_no_answer(document: Any, problem: str) -> None:
+def test_answer_that_does_not_fit_is_ignored(document: Any, problem: str) -> None:
     report = read_answer(json.dumps(document).encode(), UID)
     assert report.answer is None
     assert report.problem == (problem or "its agent's answer cannot be read")
@@ -470,7 +470,7 @@ def test_answer_that_does_not_fit_is_no_answer(document: Any, problem: str) -> N
     [b"", b"\xff\xfe", b"{", b"[" * 100_000, b'{"protocol":1,"x":' + b"[" * 50_000, b"null"],
     ids=["empty", "not UTF-8", "cut", "deep", "deep in an unknown field", "null"],
 )
-def test_broken_answer_is_no_answer(body: bytes) -> None:
+def test_broken_answer_is_ignored(body: bytes) -> None:
     assert read_answer(body, UID) == AgentReport(None, "its agent's answer cannot be read")
 
 

@@ -47,7 +47,7 @@ def test_edit_that_argo_has_not_seen_counts_as_rolling() -> None:
     assert not rolled_by(mine, rollout(template_in=FROM_DEPLOYMENT, template_seen=2)).rolling
 
 
-def test_rollout_with_a_deployments_template_is_no_consumer() -> None:
+def test_rollout_with_a_deployments_template_is_not_a_consumer() -> None:
     """The template to write is the Deployment's."""
     assert rollout(template_in=FROM_DEPLOYMENT).owned
     assert not rollout(ENV).owned

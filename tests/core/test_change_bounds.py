@@ -452,7 +452,7 @@ def test_recorded_bound_does_not_hold_for_other_data_keys() -> None:
     assert (bounded.changed_at, bounded.estimated) == (500.0, True)
 
 
-def test_change_of_an_unused_key_that_nobody_saw_drops_the_recorded_bound() -> None:
+def test_unobserved_change_of_an_unused_key_drops_the_recorded_bound() -> None:
     """A key that is used may have changed and changed back along with it."""
     before = app({"LEVEL": "info", "unused": "1"}, ENV)
     later = app(OTHER_KEY, ENV, written=500.0)._replace(resource_version="7")

@@ -96,7 +96,7 @@ def test_budget_allows_what_its_status_says(
         pytest.param({"disruptionsAllowed": 0, "expectedPods": 0}, False, id="it has no pods"),
     ],
 )
-def test_budget_that_no_healthy_pod_satisfies_is_told_apart(
+def test_budget_that_no_healthy_pod_satisfies_is_distinguished(
     status: dict[str, int], never: bool
 ) -> None:
     """Waiting helps only if the pods are not all healthy now."""

@@ -322,7 +322,7 @@ def test_missing_data_keys_are_named(keys: Keys, missing: tuple[str, ...]) -> No
     assert missing_keys(source, keys) == missing
 
 
-def test_data_keys_of_data_and_binary_data_are_told_apart() -> None:
+def test_data_keys_of_data_and_binary_data_are_distinguished() -> None:
     """Environments read those of `data` alone."""
     source = source_from_config_map(config_map(data={"a": "1"}, binary={"b": b"2"}), [KEY])
     assert (list(text_keys(source)), list(binary_keys(source))) == (["a"], ["b"])

@@ -402,7 +402,7 @@ def test_rule_3_recorded_template_revision_is_ignored() -> None:
     assert assess_change(who, [app()], now, started=[95]).verdict is Verdict.UP_TO_DATE
 
 
-def test_rule_3_a_revision_under_another_key_tells_nothing() -> None:
+def test_rule_3_a_revision_under_another_key_proves_nothing() -> None:
     """A key that was recreated is not a sign of a crash."""
     who = deployment(generation=2, revision="XXXX.AAAAAAAAAAA", written_at=90)
     now = [app(version=3, changed_at=100)]

@@ -91,7 +91,7 @@ def test_source_that_became_immutable_with_other_content_is_a_predecessor() -> N
     assert assessment.verdict is Verdict.HOLD
 
 
-def test_record_of_a_template_that_names_others_for_ever_does_not_grow() -> None:
+def test_record_of_a_template_that_names_others_forever_does_not_grow() -> None:
     """Its rollout never ends, so nothing shows that no pod uses the first ones any more."""
     record, sizes = without_sources(), []
     for turn in range(400):

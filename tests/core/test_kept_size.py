@@ -73,7 +73,7 @@ def test_number_of_unknown_annotations_is_bounded() -> None:
     assert set(found.values()) == {""}
 
 
-def test_reasons_tell_of_the_first_few_of_many_sources() -> None:
+def test_reasons_name_the_first_few_of_many_sources() -> None:
     """The last decisions on each consumer are kept with their reasons, and are logged."""
     numbers = [f"{number:02}" for number in range(50)]
     names = ", ".join(f"{{configMapRef: {{name: app-{number}}}}}" for number in numbers)

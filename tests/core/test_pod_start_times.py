@@ -216,7 +216,7 @@ def test_terminating_pods_do_not_count(member: Pod) -> None:
     assert pod_starts(deployment(ENV), [member]) == ()
 
 
-def test_pod_tells_the_revision_of_its_template() -> None:
+def test_pod_shows_the_revision_of_its_template() -> None:
     """The revision that a pod was made with is kept beside its start."""
     (start,) = pod_starts(deployment(ENV), [pod(started=7, revision="k.abc")])
     assert (start.name, start.at, start.revision) == ("web-1", 7.0, "k.abc")

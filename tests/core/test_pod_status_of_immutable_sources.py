@@ -107,7 +107,7 @@ def test_pod_that_waited_for_an_immutable_source_is_proven() -> None:
     assert loaded.confidence is Confidence.PROVEN
 
 
-def test_observed_creation_of_an_immutable_source_is_no_recreation() -> None:
+def test_observed_creation_of_an_immutable_source_is_not_a_recreation() -> None:
     source = config_map(
         data={"LEVEL": "info"}, changed_at=CHANGED, created_at=CHANGED, immutable=True
     )

@@ -129,7 +129,7 @@ def test_window_that_just_ended_is_examined_later(now: float) -> None:
 
 
 @pytest.mark.parametrize("now", [112, 200])
-def test_unobserved_write_of_the_same_content_is_no_revert(now: float) -> None:
+def test_unobserved_write_of_the_same_content_is_not_a_revert(now: float) -> None:
     """It may have encrypted a Secret again; the pods are checked all the same."""
     assessment = assess_change(now=now, unobserved=True, pods_checked=False)
     assert assessment.reason.startswith("same content, but written while not watched")

@@ -85,7 +85,7 @@ LINE = (
 )
 
 
-def test_record_that_tells_no_look_is_to_be_looked_at() -> None:
+def test_record_without_a_pod_check_needs_one() -> None:
     """A record from before pod checks were recorded: its other fields are read."""
     earlier = msgspec.structs.replace(
         RECORD,

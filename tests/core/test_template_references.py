@@ -211,7 +211,7 @@ def test_expansion_of_an_imported_variable_is_a_use() -> None:
     ]
 
 
-def test_command_substitution_is_no_use_of_an_imported_variable() -> None:
+def test_command_substitution_is_not_a_use_of_an_imported_variable() -> None:
     """A shell's `$(cat file)` stays as it is: no data key has such a name."""
     spec = container("envFrom: [{configMapRef: {name: app}}], args: [$(cat /etc/hosts)]")
     assert uses(spec) == ["frozen ConfigMap/app all (text): containers[web].envFrom[0]"]

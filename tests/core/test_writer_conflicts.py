@@ -125,7 +125,7 @@ def test_reason_names_admission_where_our_write_was_changed() -> None:
     assert not seen.until
 
 
-def test_state_at_adoption_is_no_conflict() -> None:
+def test_state_at_adoption_is_not_a_conflict() -> None:
     """A lost key, a template restored from elsewhere, a Reloader that is gone: all adopted."""
     who = web("z.x", ("hotmap", 4990, REVISION), ("Reloader", 4995, VARIABLE))
     assert found(who, None) is None
@@ -135,7 +135,7 @@ def test_state_at_adoption_is_no_conflict() -> None:
     assert found(again, record) is not None
 
 
-def test_own_reloader_style_writes_are_no_conflict() -> None:
+def test_own_reloader_style_writes_are_not_a_conflict() -> None:
     """After a change from Reloader's strategy to hotmap's, no Reloader is reported."""
     record = record_reloader_write(RECORD, now=4990.5)
     assert found(web("k.now", ("Reloader", 4991, VARIABLE)), record) is None
@@ -203,7 +203,7 @@ def test_another_hotmap_is_known_again_when_its_write_was_adopted() -> None:
     assert found(who, adopted, now=4900 + HELD) is None
 
 
-def test_earlier_foreign_write_is_no_undo() -> None:
+def test_earlier_foreign_write_is_not_an_undo() -> None:
     """The record remembers what a rollout replaced; a foreign name of it is still foreign."""
     record = msgspec.structs.replace(RECORD, retired=(RetiredRevision("z.x", 4000.0),))
     seen = found(web("z.x", ("argocd", 10, REVISION)), record)

@@ -178,7 +178,7 @@ async def test_bookmarks_keep_a_quiet_watch_alive(server: FaultServer, reflect: 
     assert server.count("watch") == 1
 
 
-async def test_missing_bookmarks_near_the_end_of_a_watch_are_no_silence(
+async def test_missing_bookmarks_near_the_end_of_a_watch_are_not_silence(
     server: FaultServer, reflect: Reflect, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What the request's own timeoutSeconds explains is not reported, and asks for no list."""
@@ -311,7 +311,7 @@ async def test_object_that_nests_deeply_does_not_stop_the_others(
         assert reflection.content()["default", "a"] == "2"
 
 
-async def test_permission_that_returns_is_no_refusal_any_more(
+async def test_permission_that_returns_is_not_a_refusal_any_more(
     truth: Truth, server: FaultServer, reflect: Reflect
 ) -> None:
     """The watch is resumed and nothing listed, so that no list shows it."""

@@ -365,7 +365,7 @@ async def test_answer_that_is_not_http_is_an_error(answer: bytes) -> None:
         assert server.connections == 2
 
 
-async def test_bytes_that_nothing_asked_for_end_the_connection() -> None:
+async def test_unsolicited_bytes_end_the_connection() -> None:
     """They would be taken for the next response."""
     async with scripted(OK + OK, OK) as (server, client):
         await get(client)

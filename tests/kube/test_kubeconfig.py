@@ -338,7 +338,7 @@ def load_with_closed_home(home: Path, **environ: str) -> str:
     return done.stderr.splitlines()[-1]
 
 
-def test_home_of_another_user_in_a_pod_is_no_kubeconfig(tmp_path: Path) -> None:
+def test_home_of_another_user_in_a_pod_is_not_a_kubeconfig(tmp_path: Path) -> None:
     """As in an image of root's that runs as another user: the service account is used."""
     pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     problem = load_with_closed_home(tmp_path / "closed", **pod)

@@ -419,7 +419,7 @@ async def test_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixtur
     assert [item.levelname for item in told].count("WARNING") == 1
 
 
-async def test_without_the_right_to_watch_standbys_look() -> None:
+async def test_standbys_poll_without_the_right_to_watch() -> None:
     """A release is then seen at the next look."""
     async with election(CALM) as held:
         held.registry.withheld = {"watch"}

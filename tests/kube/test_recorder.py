@@ -208,7 +208,7 @@ _CAUSE = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
     ],
     ids=["terminating", "gone"],
 )
-async def test_deleted_namespace_is_no_failure(
+async def test_deleted_namespace_is_not_a_failure(
     server: FaultServer,
     recorder: Recorder,
     caplog: pytest.LogCaptureFixture,

@@ -41,7 +41,7 @@ def test_import_reads_no_certificates(authority: Authority, tmp_path: Path) -> N
     assert json.loads(found.stdout) == [0, str(file)]
 
 
-async def test_connections_without_settings_trust_nobody(
+async def test_connections_without_settings_trust_no_certificate(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that forgets them fails, instead of trusting anybody."""

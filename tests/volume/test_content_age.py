@@ -62,7 +62,7 @@ def test_volume_of_which_all_files_were_renamed_does_not_have_its_first_content(
     assert not age.is_first
 
 
-def test_change_of_the_group_is_no_update(tmp_path: Path) -> None:
+def test_change_of_the_group_is_not_an_update(tmp_path: Path) -> None:
     """The kubelet sets it each time that it sets a volume up; only the time of writing counts."""
     volume = tmp_path / "volume"
     write(volume, text="one")

@@ -132,7 +132,7 @@ def signer(tmp_path: Path) -> TokenSigner:
     return TokenSigner(create_pki(tmp_path).account_key, clock=lambda: 1_000_000.0)
 
 
-def test_token_tells_its_claims(signer: TokenSigner) -> None:
+def test_token_has_its_claims(signer: TokenSigner) -> None:
     bound = BoundObject("Pod", "web-1", "uid-1")
     claims = Claims("default", "bot", "uid-2", (ISSUER,), 1_003_600, "", bound)
     found = signer.verify(signer.sign(claims))

@@ -211,7 +211,7 @@ async def test_approval_and_signature_need_the_right_to_the_signer(registry: Reg
     await write(registry, "status", failed, user=UserInfo("jane"))
 
 
-def test_malformed_requests_are_told_as_such() -> None:
+def test_malformed_requests_are_reported_as_such() -> None:
     """Changed at random, with a seed; keys of unknown kinds among them."""
     der = base64.b64decode(b"".join(base64.b64decode(JANE).split(b"\n")[1:-2]))
     randomness = random.Random(1)

@@ -773,7 +773,7 @@ async def test_custom_resource_may_have_any_finalizer(registry: Registry) -> Non
     assert made["metadata"]["finalizers"] == ["keep"]
 
 
-async def test_applied_key_that_comes_twice_is_told(registry: Registry) -> None:
+async def test_repeated_key_of_an_apply_is_reported(registry: Registry) -> None:
     """In YAML and in JSON; strictly it is refused."""
     await establish(registry, definition())
     path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets/a")

@@ -15,7 +15,7 @@ DEEP = b"[" * 20_000
 
 
 @pytest.mark.parametrize("sent", [b"a\xff", rb"a\ud800", rb"a\uDC00"])
-async def test_what_is_no_character_is_replaced(api: Api, sent: bytes) -> None:
+async def test_what_is_not_a_character_is_replaced(api: Api, sent: bytes) -> None:
     body = b'{"metadata":{"name":"odd"},"data":{"k":"%s","other":"\\u00e9\\ud83d\\ude00"}}' % sent
     made = await api.request("POST", CONFIGMAPS, body)
     assert (made.status, made.body["data"]) == (201, {"k": "a\ufffd", "other": "é😀"})
@@ -66,7 +66,7 @@ async def test_deeply_nested_continue_token_is_bad_request(api: Api) -> None:
         (SECRETS, "/type", "Secret.type of type v1.SecretType"),
     ],
 )
-async def test_empty_map_is_no_missing_text(
+async def test_empty_map_is_not_a_missing_text(
     api: Api, path: str, pointer: str, go_field: str
 ) -> None:
     text = f"json: cannot unmarshal object into Go struct field {go_field}"

@@ -36,7 +36,7 @@ async def test_large_list_arrives_whole(api: Api, accept: str) -> None:
 
 
 @pytest.mark.usefixtures("large")
-async def test_client_that_leaves_in_the_middle_harms_nobody(
+async def test_client_that_leaves_in_the_middle_has_no_effect(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The rest is not written, the next request is answered, and nothing is logged."""

@@ -460,7 +460,7 @@ async def test_quota_beyond_the_precision_of_decimals(api: Api) -> None:
     assert reply.status == 201
 
 
-async def test_annotations_of_an_autoscaler_that_are_no_metrics(api: Api) -> None:
+async def test_annotations_of_an_autoscaler_that_are_not_metrics(api: Api) -> None:
     prefix = "autoscaling.alpha.kubernetes.io"
     annotations = {f"{prefix}/metrics": "5", f"{prefix}/behavior": "[]"}
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}

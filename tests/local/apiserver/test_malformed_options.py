@@ -33,7 +33,7 @@ async def test_patch_that_removes_the_whole_object_does_not_apply(api: Api) -> N
     assert (reply.status, reply.body["reason"]) == (422, "Invalid")
 
 
-async def test_applied_metadata_that_is_no_map_is_told(api: Api) -> None:
+async def test_applied_metadata_that_is_not_a_map_is_reported(api: Api) -> None:
     """As upstream's answer is; there is no traceback."""
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": 5}
     kind = "application/apply-patch+yaml"

@@ -274,7 +274,7 @@ CONTAINERS = "$setElementOrder/containers"
         ({"$deleteFromPrimitiveList/x": 1}, 500, "expected a []interface {}, but received a int64"),
     ],
 )
-def test_malformed_strategic_patch_is_told_as_upstream(
+def test_malformed_strategic_patch_is_reported_as_upstream(
     spec: dict[str, Any], code: int, text: str
 ) -> None:
     with pytest.raises(ApiError) as error:

@@ -524,7 +524,7 @@ async def test_update_keeps_the_priority_that_it_leaves_out(api: Api, registry: 
     assert refused.status == 422
 
 
-async def test_invalid_spec_is_told_before_what_an_update_may_not_change(api: Api) -> None:
+async def test_invalid_spec_is_reported_before_immutable_fields(api: Api) -> None:
     await api.post(PODS, pod("p"))
     change = {"spec": {"volumes": [{"name": "v", "configMap": {}}]}}
     refused = await api.patch(f"{PODS}/p", change)

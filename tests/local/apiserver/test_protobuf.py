@@ -63,7 +63,7 @@ _ENTRY = _bytes(1, b"k") + _bytes(2, b"v")
 CONFIGMAP = _envelope(b"v1", b"ConfigMap", _bytes(1, _METADATA) + _bytes(2, _ENTRY) + b"\x20\x00")
 
 
-def test_protobuf_leaves_out_zeros_that_are_no_pointers() -> None:
+def test_protobuf_leaves_out_zeros_that_are_not_pointers() -> None:
     assert decode_object(CONFIGMAP) == {
         "kind": "ConfigMap",
         "apiVersion": "v1",
@@ -134,7 +134,7 @@ def test_protobuf_of_another_wire_type_is_refused() -> None:
         decode_object(_sent(b"\x08\x01"))
 
 
-def test_protobuf_with_bytes_that_are_no_characters_is_read() -> None:
+def test_protobuf_with_bytes_that_are_not_characters_is_read() -> None:
     """Go does not check them, and writes each as U+FFFD in JSON."""
     entry = _bytes(1, b"k") + _bytes(2, b"a\xff\xfeb\xe2\x82")
     decoded = decode_object(_sent(_bytes(1, _METADATA) + _bytes(2, entry)))

@@ -91,12 +91,12 @@ def test_invalid_selectors_are_refused(text: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["1_0", "\u0661\u0660", "9" * 20, ""])
-def test_value_that_is_no_number_is_not_compared(value: str) -> None:
+def test_value_that_is_not_a_number_is_not_compared(value: str) -> None:
     """Python reads more as numbers than Go."""
     assert not parse_labels("a>1")[0].matches({"a": value})
 
 
-def test_selector_that_does_not_end_is_no_invalid_requirement() -> None:
+def test_selector_that_does_not_end_is_not_an_invalid_requirement() -> None:
     with pytest.raises(BadRequest) as caught:
         parse_labels("a=b=c")
     assert caught.value.message == "found '=', expected: ',' or 'end of string'"

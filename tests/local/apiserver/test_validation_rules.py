@@ -47,7 +47,7 @@ def texts(value: Any, schema: dict[str, Any], old: Any = None) -> list[str]:
         ("self.m.all(k, self.m[k].size() > 1)", {"m": {"a-b": "xx"}}, {"m": {"a-b": "x"}}),
     ],
 )  # fmt: skip
-def test_rule_tells_good_from_bad(rule: str, good: Any, bad: Any) -> None:
+def test_rule_distinguishes_good_from_bad(rule: str, good: Any, bad: Any) -> None:
     schema = spec(
         {"rule": rule, "message": "is wrong"},
         min=INTEGER, max=INTEGER, s=STRING, n={"type": "number"},

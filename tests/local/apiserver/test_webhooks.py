@@ -243,7 +243,7 @@ async def test_unreachable_webhook_follows_its_policy(
     await create(registry)
 
 
-async def test_slow_webhook_is_told_by_its_address(
+async def test_slow_webhook_is_identified_by_its_address(
     registry: Registry, server: WebhookServer
 ) -> None:
     """With the time that it was given, as upstream asks it."""

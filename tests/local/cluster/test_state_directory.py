@@ -33,7 +33,7 @@ async def test_start_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_file_is_no_state_directory(tmp_path: Path) -> None:
+async def test_file_is_not_a_state_directory(tmp_path: Path) -> None:
     """It is said as of a path below a file."""
     file = tmp_path / "file"
     file.write_text("kept")

@@ -207,7 +207,7 @@ async def _until_replaced(plane: Plane, uid: str) -> None:
     await plane.until(check)
 
 
-async def test_refused_pod_is_told_and_tried_again(monkeypatch: Any) -> None:
+async def test_refused_pod_is_reported_and_retried(monkeypatch: Any) -> None:
     async with control_plane() as plane:
         create, refuse = plane.registry.create, True
 

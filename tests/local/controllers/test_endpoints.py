@@ -99,7 +99,7 @@ async def test_ready_pods_are_endpoints(registry: Registry) -> None:
     await eventually(are_both_ready)
 
 
-async def test_pod_that_leaves_is_no_endpoint(registry: Registry) -> None:
+async def test_pod_that_leaves_is_not_an_endpoint(registry: Registry) -> None:
     await registry.create("services", "default", SERVICE, manager="t")
     await run_pod(registry, "a", "127.1.0.1")
 

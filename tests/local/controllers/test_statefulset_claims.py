@@ -94,7 +94,7 @@ def test_other_owners_of_a_claim_are_kept() -> None:
     assert claim_owners(claim(OTHER), owner, pod(), set_reference=REFERENCE) == [OTHER, REFERENCE]
 
 
-def test_owner_that_is_no_controller_is_replaced() -> None:
+def test_owner_that_is_not_a_controller_is_replaced() -> None:
     owner = stateful_set(RETAIN, DELETE)
     assert not is_owned_by_policy(claim(SET), owner, pod())
     assert claim_owners(claim(SET), owner, pod(), set_reference=REFERENCE) == [REFERENCE]

@@ -138,7 +138,7 @@ async def test_failed_pod_is_replaced_under_its_name() -> None:
         assert len(await plane.messages("SuccessfulDelete")) == 1
 
 
-async def test_refused_pod_is_told_and_tried_again(monkeypatch: Any) -> None:
+async def test_refused_pod_is_reported_and_retried(monkeypatch: Any) -> None:
     async with control_plane() as plane:
         create, refuse = plane.registry.create, True
 

@@ -221,7 +221,7 @@ async def test_large_log_is_rotated(tmp_path: Path) -> None:
     log.close()
 
 
-async def test_log_follow_goes_on_after_a_rotation(tmp_path: Path) -> None:
+async def test_log_follow_continues_after_a_rotation(tmp_path: Path) -> None:
     """Nothing is left out, whichever file it is in."""
     log = ContainerLog(tmp_path / "0.log", max_size=1000)
     log.write("stdout", b"0\n")

@@ -38,7 +38,7 @@ async def test_unchanged_conditions_are_reported_again(node: LocalNode) -> None:
         assert new["lastTransitionTime"] == old["lastTransitionTime"]
 
 
-async def test_restart_is_no_transition(node: LocalNode) -> None:
+async def test_restart_is_not_a_transition(node: LocalNode) -> None:
     """A node that was ready is ready since then."""
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 

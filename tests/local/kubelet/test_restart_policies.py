@@ -91,7 +91,7 @@ def condition(pod: dict[str, Any]) -> str:
     return found.get("AllContainersRestarting", "")
 
 
-async def test_all_containers_start_anew(node: LocalNode) -> None:
+async def test_all_containers_start_again(node: LocalNode) -> None:
     """With the pod's volumes, its UID and address; also init containers, and what ignores TERM."""
     stubborn = "trap '' TERM; echo run >> /d/other; while :; do sleep 0.05; done"
     mounts = {"volumeMounts": [{"name": "d", "mountPath": "/d"}]}

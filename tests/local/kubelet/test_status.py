@@ -196,7 +196,7 @@ def test_statuses_of_containers_are_sorted() -> None:
     assert "[b a]" in str(value["conditions"])
 
 
-def test_status_tells_what_is_allocated() -> None:
+def test_status_shows_what_is_allocated() -> None:
     """To each container that has run, and to the pod: an init container where it needs more."""
 
     def needs(**requests: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ async def test_projection_reports_all_failures(node: LocalNode) -> None:
     )
 
 
-async def test_error_of_the_system_is_told_without_its_number(node: LocalNode) -> None:
+async def test_error_of_the_system_is_shown_without_its_number(node: LocalNode) -> None:
     """What happened, and to which file."""
     source = {"hostPath": {"path": "/proc/none", "type": "DirectoryOrCreate"}}
     await node.run_pod("web", "exec sleep 600", **mounted(source))
