@@ -102,14 +102,17 @@ class Bench:
         ChangeListener(self.index)
         self.records = Records()
         self.decision_log = DecisionLog(wall_clock=lambda: self.now)
-        self.consumer_states = ConsumerStates(
-            index=self.index, decision_log=self.decision_log, records=self.records
-        )
         self.observer = Observer(
             index=self.index,
             records=self.records,
             settings=ObserverSettings([KEY]),
             clock=world.client.server_time,
+        )
+        self.consumer_states = ConsumerStates(
+            index=self.index,
+            decision_log=self.decision_log,
+            records=self.records,
+            take_snapshot=self.observer.snapshot,
         )
         self.pod_checker = PodChecker(
             PodReader(cast(Client, self.client), AgentClient(""), no_digests),

@@ -27,7 +27,6 @@ from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.pod_check_results import FollowUps, PodCheckResults
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.report.pod_reader import PodReader
-from hotmap.controller.report.status import is_behind
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import ActionType
@@ -194,9 +193,7 @@ class AgentController(Controller):
             index=self._index,
             decision_log=self._log,
             records=self._records,
-            is_behind=lambda key, gone_count: is_behind(
-                self._observer.snapshot(key), gone_count=gone_count
-            ),
+            take_snapshot=self._observer.snapshot,
         )
         results = PodCheckResults(
             observer=self._observer,

@@ -630,12 +630,7 @@ class Controller:
         last = self._log.last_decision(self._key)
         snapshot = self._observer.snapshot(self._key)
         if last is not None and snapshot is not None:
-            gone = tuple(
-                source.source
-                for source in snapshot.sources
-                if not source.exists and source.required and source.visible
-            )
-            last = last._replace(missing_sources=gone)
+            last = last._replace(missing_sources=snapshot.missing_sources)
         checked = record.pods_checked if record else None
         return derive_status(consumer, last, checked, self._pod_check)
 

@@ -28,7 +28,7 @@ from hotmap.controller.report.metrics import Metrics
 from hotmap.controller.report.pod_check_results import FollowUps, PodCheckResults
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.report.pod_reader import PodReader
-from hotmap.controller.report.status import LeaderView, is_behind
+from hotmap.controller.report.status import LeaderView
 from hotmap.controller.report.unreadable_objects import UnreadableObjects
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
@@ -167,9 +167,7 @@ class TermFactory:
             index=shared.watch_index,
             decision_log=shared.decision_log,
             records=shared.records,
-            is_behind=lambda key, gone_count: is_behind(
-                observer.snapshot(key), gone_count=gone_count
-            ),
+            take_snapshot=observer.snapshot,
             refused=shared.reflectors.refused,
             settled_at=settled_at,
             waiting_namespaces=lambda: shared.changes.waiting_namespaces,

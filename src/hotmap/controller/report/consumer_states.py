@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import (
@@ -55,14 +56,13 @@ class ConsumerStates:
         index: Index,
         decision_log: DecisionLog,
         records: Records,
-        is_behind: Callable[[ObjectKey, bool], bool] = lambda *_: False,
+        take_snapshot: Callable[[ObjectKey], Snapshot | None],
         refused: Callable[[], Sequence[Reflector[Any, Any]]] = lambda: (),
         settled_at: Callable[[ObjectKey], float | None] = lambda _: None,
         waiting_namespaces: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
-        """`is_behind` tells whether the sources of a consumer differ from its record.
+        """`take_snapshot` is that of the term's observer.
 
-        Its second argument says whether required ones that are gone count as well.
         `refused` returns the reflectors whose objects may change unseen.
         `settled_at` returns when the settle time of a consumer's changes ends, in POSIX seconds;
         None: it has ended.
@@ -74,7 +74,7 @@ class ConsumerStates:
         self._index = index
         self._decision_log = decision_log
         self._records = records
-        self._is_behind = is_behind
+        self._take_snapshot = take_snapshot
         #: Consumers that wait for a decision, and may be behind their sources; whether something
         #: changed since the last one.
         self._pending: dict[ObjectKey, bool] = {}
@@ -157,7 +157,8 @@ class ConsumerStates:
         if changed is None or not (status.is_reached or (changed and ends)):
             return False
         # A decision on sources that are gone leaves no status that is reached or unverified.
-        return self._is_behind(key, status.is_reached or is_unverified)
+        snapshot = self._take_snapshot(key)  # None: name patterns are not matched yet
+        return snapshot is None or snapshot.is_behind(gone_count=status.is_reached or is_unverified)
 
     def update(self, key: ObjectKey) -> None:
         """Derive a consumer's status again; one without a decision is not counted."""

@@ -155,7 +155,7 @@ class EventReporter:
         """
         snapshot = decision.snapshot
         consumer = snapshot.consumer
-        missing = missing_sources(snapshot)
+        missing = snapshot.missing_sources
         is_new = self._decision_log.set_missing_sources(consumer.key, missing)
         if not is_new or decision.plan.warning or self._is_terminating(consumer.key.namespace):
             return
@@ -202,12 +202,3 @@ class EventReporter:
         """Report that restarts in place have stopped at a pod that did not come back."""
         _log.warning("restarts stopped: %s", why, extra={"workload": str(consumer.key)})
         self._event(consumer, Reason.RESTART_STOPPED, why, type_="Warning")
-
-
-def missing_sources(snapshot: Snapshot) -> tuple[ObjectKey, ...]:
-    """List the sources that some container requires and that do not exist."""
-    return tuple(
-        source.source
-        for source in snapshot.sources
-        if source.required and not source.exists and source.visible
-    )

@@ -13,7 +13,6 @@ from hotmap import __version__
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.edit_previews import EditPreviews
-from hotmap.controller.report.events import missing_sources
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.status_access import StatusAccess
 from hotmap.controller.report.status_documents import (
@@ -31,7 +30,6 @@ from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.document import decision_document, snapshot_document
 from hotmap.core.decide.preview import Edit
-from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -43,12 +41,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.loop_slices import share_loop
 
-__all__ = [
-    "LeaderView",
-    "StatusPage",
-    "StatusRequest",
-    "is_behind",
-]
+__all__ = ["LeaderView", "StatusPage", "StatusRequest"]
 
 #: Lists of pods at once for queries, so that they do not crowd an API server.
 _MAX_LISTS = 4
@@ -406,19 +399,6 @@ class StatusPage:
             **({"snapshot": snapshot_document(snapshot)} if request.query.snapshot else {}),
             "decisions": [decision_entry_document(entry) for entry in decisions],
         }
-
-
-def is_behind(snapshot: Snapshot | None, *, gone_count: bool) -> bool:
-    """Return whether sources differ from what was last applied, or have differed since.
-
-    `gone_count`: also if required ones are gone. Once that was decided on, nothing follows from it.
-
-    None stands for a consumer whose name patterns are not matched yet.
-    """
-    if snapshot is None:
-        return True
-    differs = snapshot.recorded_target != snapshot.target or snapshot.has_returned
-    return differs and (gone_count or not missing_sources(snapshot))
 
 
 def _continue_token(key: ObjectKey) -> str:

@@ -190,6 +190,23 @@ class Snapshot(NamedTuple):
         recorded = self.record.windows if self.record else ()
         return bool(recorded) or any(source.changes.window for source in self.sources)
 
+    @property
+    def missing_sources(self) -> tuple[ObjectKey, ...]:
+        """The sources that some container requires and that do not exist."""
+        return tuple(
+            source.source
+            for source in self.sources
+            if source.required and not source.exists and source.visible
+        )
+
+    def is_behind(self, *, gone_count: bool) -> bool:
+        """Return whether sources differ from what was last applied, or have differed since.
+
+        `gone_count`: also if required ones are gone. Once that was decided on, nothing follows.
+        """
+        differs = self.recorded_target != self.target or self.has_returned
+        return differs and (gone_count or not self.missing_sources)
+
     def recorded_sources(self) -> Iterator[tuple[SourceSnapshot, SourceRecord]]:
         """Iterate over the sources in the record."""
         known = records_by_source(self.record)
