@@ -23,7 +23,7 @@ from hotmap.controller.report.alerts import Alerts
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.events import EventReporter
+from hotmap.controller.report.decision_reporter import DecisionReporter
 from hotmap.controller.report.metrics import Metrics
 from hotmap.controller.report.pod_check_results import FollowUps, PodCheckResults
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
@@ -184,10 +184,10 @@ class TermFactory:
             check_leading=shared.leadership.check_leading,
         )
 
-    def _make_reporter(self) -> EventReporter:
+    def _make_reporter(self) -> DecisionReporter:
         shared = self._shared
         shadow = shared.shadow
-        return EventReporter(
+        return DecisionReporter(
             shared.recorder,
             decision_log=shared.decision_log,
             alert=shadow.record_own_rollout if shadow else shared.alerts.rolled_out,
@@ -197,7 +197,7 @@ class TermFactory:
         )
 
     def _make_nudges(
-        self, reporter: EventReporter, *, on_agents_notified: Callable[[ObjectKey], None]
+        self, reporter: DecisionReporter, *, on_agents_notified: Callable[[ObjectKey], None]
     ) -> Nudges:
         shared = self._shared
         return Nudges(
@@ -235,7 +235,7 @@ class TermFactory:
         observer: Observer,
         nudges: Nudges,
         turns: RolloutTurns,
-        reporter: EventReporter,
+        reporter: DecisionReporter,
         deleted: DeletedImmutables,
     ) -> Reconciler:
         shared = self._shared

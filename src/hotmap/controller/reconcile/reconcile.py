@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from hotmap.controller.reconcile.executor import Executor
 from hotmap.controller.reconcile.rollout_turns import RolloutTurns
-from hotmap.controller.report.events import EventReporter
+from hotmap.controller.report.decision_reporter import DecisionReporter
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
 from hotmap.controller.watch.other_uses import FindUses
@@ -114,7 +114,7 @@ class Reconciler:
         nudges: PodNudges,
         turns: RolloutTurns,
         records: Records,
-        reporter: EventReporter,
+        reporter: DecisionReporter,
     ) -> None:
         self._observer = observer
         self._lookups = lookups

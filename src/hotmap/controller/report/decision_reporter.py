@@ -23,7 +23,7 @@ from hotmap.core.model.limits import too_large_message
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.recorder import Recorder
 
-__all__ = ["EventReporter"]
+__all__ = ["DecisionReporter"]
 
 #: The reason of an Event by action, the most important action first. A Job's Event is written by
 #: `job_recreation`, once there is a new Job to write it on.
@@ -40,7 +40,7 @@ _REASONS = {
 _log = logging.getLogger(__name__)
 
 
-class EventReporter:
+class DecisionReporter:
     """Reports in one term of leadership; the recorder and the log detect repetitions."""
 
     def __init__(
