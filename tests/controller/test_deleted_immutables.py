@@ -24,14 +24,14 @@ class Pods:
     def __init__(self) -> None:
         self.users: dict[ObjectKey, str] = {}
         self.is_away = False
-        #: For how many sources they were looked at, each time; and how long that takes, in seconds.
-        self.looks: list[int] = []
+        #: For how many sources they were searched, each time; and how long that takes, in seconds.
+        self.searches: list[int] = []
         self.takes = 0.01
 
     async def find(
         self, asked: Collection[ObjectKey], own: Collection[str]
     ) -> dict[ObjectKey, OtherUse | None]:
-        self.looks.append(len(asked))
+        self.searches.append(len(asked))
         await asyncio.sleep(self.takes)
         if self.is_away:
             raise Unreachable("the API server is away")
@@ -51,7 +51,7 @@ def following(pods: Pods, records: Records | None = None) -> DeletedImmutables:
 
 
 @asynccontextmanager
-async def looking(deleted: DeletedImmutables) -> AsyncIterator[None]:
+async def searching(deleted: DeletedImmutables) -> AsyncIterator[None]:
     task = asyncio.create_task(deleted.run())
     yield
     task.cancel()
@@ -70,20 +70,20 @@ def delete(deleted: DeletedImmutables, name: str, pods: Pods | None = None) -> O
 async def test_sources_are_followed_until_a_moment_without_pods() -> None:
     pods = Pods()
     deleted = following(pods)
-    async with looking(deleted):
+    async with searching(deleted):
         key, unused = delete(deleted, "app", pods), delete(deleted, "old")
         assert deleted.may_be_kept(unused)
         await asyncio.sleep(0.3)
         assert not deleted.may_be_kept(unused)
         await asyncio.sleep(3)
         assert deleted.may_be_kept(key)
-        assert len(pods.looks) == 4
+        assert len(pods.searches) == 4
         del pods.users[key]
         await asyncio.sleep(1.5)
         assert not deleted.may_be_kept(key)
-        count = len(pods.looks)
+        count = len(pods.searches)
         await asyncio.sleep(60)
-        assert len(pods.looks) == count
+        assert len(pods.searches) == count
 
 
 async def test_only_immutable_sources_that_are_deleted_are_followed() -> None:
@@ -103,31 +103,31 @@ async def test_only_immutable_sources_that_are_deleted_are_followed() -> None:
     assert deleted.may_be_kept(old.key)
 
 
-async def test_checks_become_rare_and_end() -> None:
+async def test_searches_become_rare_and_end() -> None:
     """Pods may go on using a source that was deleted forever."""
     pods = Pods()
     deleted = following(pods)
-    async with looking(deleted):
+    async with searching(deleted):
         key = delete(deleted, "app", pods)
         await asyncio.sleep(599)
         assert deleted.may_be_kept(key)
-        assert 100 <= len(pods.looks) <= 120
+        assert 100 <= len(pods.searches) <= 120
         await asyncio.sleep(30)
         assert not deleted.may_be_kept(key)
-        count = len(pods.looks)
+        count = len(pods.searches)
         await asyncio.sleep(600)
-        assert len(pods.looks) == count
+        assert len(pods.searches) == count
 
 
-async def test_failed_checks_show_nothing_and_are_repeated() -> None:
+async def test_failed_searches_show_nothing_and_are_repeated() -> None:
     pods = Pods()
     deleted = following(pods)
     pods.is_away = True
-    async with looking(deleted):
+    async with searching(deleted):
         key = delete(deleted, "app")
         await asyncio.sleep(5)
         assert deleted.may_be_kept(key)
-        assert 1 < len(pods.looks) < 50
+        assert 1 < len(pods.searches) < 50
         pods.is_away = False
         await asyncio.sleep(30)
         assert not deleted.may_be_kept(key)
@@ -150,16 +150,16 @@ async def test_a_decision_that_finds_no_pods_counts_too() -> None:
     assert not deleted.may_be_kept(key)
 
 
-async def test_long_checks_are_rare() -> None:
+async def test_long_searches_are_rare() -> None:
     """A namespace of 10,000 pods, in which an immutable source is deleted each second."""
     pods = Pods()
     pods.takes = 2.0
     deleted = following(pods)
-    async with looking(deleted):
+    async with searching(deleted):
         for number in range(200):
             delete(deleted, f"app-{number}")
             await asyncio.sleep(1)
-    assert len(pods.looks) == 5
+    assert len(pods.searches) == 5
 
 
 async def test_many_deleted_sources_displace_none_of_another_namespace() -> None:
@@ -172,14 +172,14 @@ async def test_many_deleted_sources_displace_none_of_another_namespace() -> None
     assert deleted.may_be_kept(other.key)
 
 
-async def test_many_deleted_sources_are_bounded_and_checked_together() -> None:
-    """3,000 of one namespace: one look at a time, for the last ones."""
+async def test_many_deleted_sources_are_bounded_and_searched_together() -> None:
+    """3,000 of one namespace: one search at a time, for the last ones."""
     pods = Pods()
     deleted = following(pods)
     keys = [delete(deleted, f"app-{number}", pods) for number in range(3_000)]
-    async with looking(deleted):
+    async with searching(deleted):
         await asyncio.sleep(2.5)
-    assert pods.looks == [256] * 3
+    assert pods.searches == [256] * 3
     assert [key for key in keys if deleted.may_be_kept(key)] == keys[-256:]
 
 
@@ -202,7 +202,7 @@ async def test_sources_of_deleted_consumers_are_stored_until_a_moment_without_po
     deleted = following(pods, records)
     key = source("app").key
     pods.users[key] = "app-1"
-    async with looking(deleted):
+    async with searching(deleted):
         retire(records, deleted, "web", "app", "other")
         await asyncio.sleep(3)
         assert deleted.may_be_kept(key)
@@ -217,10 +217,10 @@ async def test_sources_of_deleted_consumers_are_stored_until_a_moment_without_po
 
 
 async def test_sources_of_deleted_consumers_are_stored_for_a_bounded_time() -> None:
-    """Most are not deleted with their consumer, and then their pods are not looked at."""
+    """Most are not deleted with their consumer, and then their pods are not searched."""
     pods, records = Pods(), Records()
     deleted = DeletedImmutables(pods.find, records, is_replaced=lambda key, uid: False)
-    async with looking(deleted):
+    async with searching(deleted):
         for number in range(300):
             retire(records, deleted, f"web-{number}", "app")
         assert len(stored(records)) == 256
@@ -230,7 +230,7 @@ async def test_sources_of_deleted_consumers_are_stored_for_a_bounded_time() -> N
         assert stored(records) == ["late"]
         await asyncio.sleep(1100)
         assert stored(records) == []
-    assert pods.looks == []
+    assert pods.searches == []
 
 
 async def test_sources_in_records_that_were_deleted_before_the_start_are_followed() -> None:
@@ -240,8 +240,8 @@ async def test_sources_in_records_that_were_deleted_before_the_start_are_followe
     pods.users[key] = "app-1"
     use = ImmutableUse("ConfigMap", "app", "uid-1")
     records.put(Record("web", "key", 1, namespace="shop", immutable_uses=(use,)))
-    async with looking(deleted):
+    async with searching(deleted):
         deleted.begin()
         await asyncio.sleep(3)
         assert deleted.may_be_kept(key)
-        assert len(pods.looks) == 3
+        assert len(pods.searches) == 3

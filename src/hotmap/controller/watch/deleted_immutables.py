@@ -28,12 +28,12 @@ from hotmap.kube.workqueue import WorkQueue
 
 __all__ = ["DeletedImmutables"]
 
-#: Seconds between two looks at the pods of a namespace, at first and after a minute: most pods end
-#: within the 30 s of their grace period.
+#: Seconds between two searches of the pods of a namespace, at first and after a minute: most pods
+#: end within the 30 s of their grace period.
 _PAUSE, _LATER_PAUSE, _LATER = 1.0, 10.0, 60.0
 
-#: How much longer than a look the pause after it takes at least: a tenant may have 10,000 pods, and
-#: delete sources all the time.
+#: How much longer than a search the pause after it takes at least: a tenant may have 10,000 pods,
+#: and delete sources all the time.
 _REST = 20.0
 
 #: Seconds for which a deleted source is followed, and what a deleted consumer used is kept; and how
@@ -44,7 +44,7 @@ _AT_MOST = 256
 
 
 class DeletedImmutables:
-    """Looks for pods that use deleted immutable sources, by namespace."""
+    """Searches for pods that use deleted immutable sources, by namespace."""
 
     def __init__(
         self,
@@ -68,8 +68,9 @@ class DeletedImmutables:
         self._retired: dict[str, dict[str, float]] = {}
         #: The namespaces that have some.
         self._due = WorkQueue[str](clock=clock)
-        self._looking_at = ""
-        #: When the pods of a namespace may be looked at again, in monotonic seconds.
+        #: The namespace whose pods are searched now; "" for none.
+        self._searched = ""
+        #: When the pods of a namespace may be searched again, in monotonic seconds.
         self._rests_until: dict[str, float] = {}
 
     def source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
@@ -106,12 +107,12 @@ class DeletedImmutables:
     def _follow(self, key: ObjectKey) -> None:
         deleted = self._deleted.setdefault(key.namespace, {})
         put_latest(deleted, key, self._clock(), most=_AT_MOST)
-        if key.namespace != self._looking_at:  # else the next look follows from this one
+        if key.namespace != self._searched:  # else the next search follows from this one
             rest = self._rests_until.get(key.namespace, -inf) - self._clock()
             self._due.add_after(key.namespace, max(rest, 0.0))
 
     def may_be_kept(self, source: ObjectKey) -> bool:
-        """Return whether pods have used a source at each look since an immutable one was deleted.
+        """Return whether pods have used a source in each search since an immutable one was deleted.
 
         Then kubelets may still serve that one. False for a source that is not followed any more.
         """
@@ -138,12 +139,12 @@ class DeletedImmutables:
         return uses
 
     async def run(self) -> NoReturn:
-        """Look until cancelled."""
+        """Search until cancelled."""
         while True:
-            self._looking_at = namespace = await self._due.get()
+            self._searched = namespace = await self._due.get()
             began = self._clock()
             try:
-                pause = await self._look(namespace)
+                pause = await self._search(namespace)
             except HotmapError:
                 self._due.retry(namespace)
             else:
@@ -152,21 +153,21 @@ class DeletedImmutables:
                 if pause:
                     self._due.add_after(namespace, max(pause, rest))
             finally:
-                self._looking_at = ""
+                self._searched = ""
                 self._due.done(namespace)
 
     def _rest(self, namespace: str, began: float) -> float:
-        """Return the least pause in seconds after a look that began then, and remember its end."""
+        """Return the least pause in seconds after a search that began then; remember its end."""
         now = self._clock()
         rest = (now - began) * _REST
         kept = {name: until for name, until in self._rests_until.items() if until > now}
         self._rests_until = kept | {namespace: now + rest}
         return rest
 
-    async def _look(self, namespace: str) -> float:
-        """Look for pods that use the sources of a namespace; returns seconds until the next look.
+    async def _search(self, namespace: str) -> float:
+        """Search for pods that use the sources of a namespace; returns seconds until the next.
 
-        0: there are none left.
+        0: no source is left.
         """
         self._drop_retired(namespace)
         deleted = self._deleted.get(namespace, {})

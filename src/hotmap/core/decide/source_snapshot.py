@@ -119,7 +119,7 @@ class SourceSnapshot(NamedTuple):
     #: seconds) make kubelets serve the replaced source, to new pods too. inf: any pod does. None:
     #: no pod does, as far as is known.
     pinned_before: float | None = None
-    #: Whether pods have used a source of this name at each look since that deletion, so that the
+    #: Whether pods have used a source of this name in each search since that deletion, so that the
     #: first pods of the consumer may have started beside others that have ended.
     kept_in_use: bool = False
     #: Whether all immutable sources that it is known to replace had its content.
