@@ -19,6 +19,7 @@ from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
 from tests.support.injected import injected
+from tests.support.polling import poll_until
 
 from hotmap.cli.inject import default_image
 
@@ -120,7 +121,9 @@ class Node(Pods):
         def check() -> Event | None:
             return next((event for event in self.diary(name) if event.what == what), None)
 
-        event: Event = until(check, f"{name} wrote {what!r}; there is {self.diary(name)}")
+        event: Event = poll_until(
+            check, f"{name} wrote {what!r}; there is {self.diary(name)}", within=SECONDS
+        )
         return event
 
     def knows(self, name: str, sequence: int) -> None:
@@ -135,16 +138,7 @@ class Node(Pods):
             found = json.loads(said) if said.startswith("{") else {}
             return bool(found.get("target", {}).get("sequence") == sequence)
 
-        until(check, f"the agent of {name} knows announcement {sequence}")
-
-
-def until(check: Callable[[], Any], told: str) -> Any:
-    """Ask until the answer is something."""
-    deadline = time.monotonic() + SECONDS
-    while not (found := check()):
-        assert time.monotonic() < deadline, f"not within {SECONDS:g} s: {told}"
-        time.sleep(0.02)
-    return found
+        poll_until(check, f"the agent of {name} knows announcement {sequence}", within=SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.fleet import Fleet, Sizes
+from tests.support.polling import wait_until
 from tests.support.watch_server import WatchServer
 
 from hotmap.core.errors import Conflict, NotFound
@@ -77,23 +78,17 @@ async def served(request: pytest.FixtureRequest) -> AsyncIterator[Served]:
     await listening.wait_closed()
 
 
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "Deployment", "StatefulSet", "DaemonSet"])
 async def test_reflector_finds_everything_and_follows_it(served: Served, kind: str) -> None:
     """First what there is, in pages or as a stream, then each change as it is made."""
     reflector, store = served.reflector(kind)
     running = asyncio.create_task(reflector.run())
-    await until(store.synced.is_set)
+    await wait_until(store.synced.is_set)
     assert {key: store.get(key) for key in store} == served.truth(kind)
     await served.client.request("POST", "/pump", params={"rate": "2000", "seconds": "0.2"})
-    await until(lambda: reflector.statistics().connected)
+    await wait_until(lambda: reflector.statistics().connected)
     await asyncio.gather(*(task for task in served.server.tasks if task.get_name() == "pump"))
-    await until(lambda: {key: store.get(key) for key in store} == served.truth(kind))
+    await wait_until(lambda: {key: store.get(key) for key in store} == served.truth(kind))
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -131,10 +126,10 @@ async def test_forgotten_position_is_expired(served: Served) -> None:
     """A watch from before what is remembered is told 410, and the client lists again."""
     reflector, store = served.reflector("ConfigMap")
     running = asyncio.create_task(reflector.run())
-    await until(store.synced.is_set)
+    await wait_until(store.synced.is_set)
     served.server.forget(CONFIGMAPS)
-    await until(lambda: reflector.statistics().connected)
-    await until(lambda: {key: store.get(key) for key in store} == served.truth("ConfigMap"))
+    await wait_until(lambda: reflector.statistics().connected)
+    await wait_until(lambda: {key: store.get(key) for key in store} == served.truth("ConfigMap"))
     statistics = reflector.statistics()
     assert statistics.lists + statistics.watches > 2
     running.cancel()

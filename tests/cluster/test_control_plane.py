@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from tests.cluster.components import State
 from tests.cluster.errors import TestBedError
 from tests.cluster.fixtures import ROOT, private_control_plane
 from tests.cluster.proxy import FaultProxy
+from tests.support.polling import poll_until
 
 pytestmark = pytest.mark.cluster
 
@@ -31,13 +32,6 @@ def plane() -> Iterator[Cluster]:
     """A control plane that the tests of this file may break, if they mend it again."""
     with private_control_plane(versions.DEFAULT_MINOR) as cluster:
         yield cluster
-
-
-def eventually(what: Callable[[], bool], told: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not what():
-        assert time.monotonic() < deadline, f"not within {SECONDS} s: {told}"
-        time.sleep(0.1)
 
 
 def test_api_server_reports_pinned_release(plane: Cluster) -> None:
@@ -55,7 +49,7 @@ def test_objects_are_stored_and_controllers_act(real_control_plane: Cluster) -> 
     space = "--namespace=controllers-act"
     kubectl("create", "deployment", "web", "--image=hotmap.test/nginx:1", "--replicas=2", space)
     get = ("get", "pods", space, "--output=jsonpath={.items[*].status.phase}")
-    eventually(lambda: kubectl(*get) == "Pending Pending", "two pods")
+    poll_until(lambda: kubectl(*get) == "Pending Pending", "two pods")
     kubectl("delete", "namespace", "controllers-act")
 
 
@@ -97,7 +91,7 @@ def test_killed_component_is_named_and_restarted_by_up(
 def test_paused_component_is_named_and_resumes(plane: Cluster) -> None:
     """Frozen, it accepts connections and answers none."""
     plane.pause("kube-apiserver")
-    eventually(
+    poll_until(
         lambda: plane.processes.state("kube-apiserver") is State.PAUSED, "SIGSTOP takes effect"
     )
     assert "kube-apiserver is paused" in plane.unhealthy()
@@ -131,13 +125,13 @@ def test_component_can_be_routed_through_fault_proxy(plane: Cluster) -> None:
     with FaultProxy(plane.layout.settings.port("kube-apiserver")) as proxy:
         plane.route(name, f"https://127.0.0.1:{proxy.port}")
         kubectl("create", "deployment", "one", "--image=none")
-        eventually(lambda: "one-" in kubectl(*present), "the first ReplicaSet, through the proxy")
+        poll_until(lambda: "one-" in kubectl(*present), "the first ReplicaSet, through the proxy")
         proxy.stall()
         kubectl("create", "deployment", "two", "--image=none")
         time.sleep(1)  # the time a healthy controller would need, ten times over
         assert "two-" not in kubectl(*present)
         proxy.heal()
-        eventually(lambda: "two-" in kubectl(*present), "the second ReplicaSet, after the healing")
+        poll_until(lambda: "two-" in kubectl(*present), "the second ReplicaSet, after the healing")
         plane.route(name, None)
     kubectl("delete", "deployment", "one", "two")
     assert plane.unhealthy() == []
@@ -240,6 +234,6 @@ def test_killed_pytest_leaves_no_cluster(tmp_path: Path) -> None:
     assert found is not None
     cluster = Cluster.present(Path(found[1]))
     if cluster is not None:
-        eventually(lambda: not cluster.processes.leftovers(), "the guard takes it down")
-    eventually(lambda: Cluster.present(Path(found[1])) is None, "the guard removes its state")
+        poll_until(lambda: not cluster.processes.leftovers(), "the guard takes it down")
+    poll_until(lambda: Cluster.present(Path(found[1])) is None, "the guard removes its state")
     shutil.rmtree(found[1])

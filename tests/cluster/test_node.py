@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from tests.cluster import footprint, images, layout, network
 from tests.cluster.cluster import Cluster
 from tests.cluster.components import State
 from tests.cluster.errors import TestBedError
+from tests.support.polling import poll_until
 
 pytestmark = pytest.mark.cluster
 
@@ -88,13 +89,6 @@ def answers(cluster: Cluster, pod: str) -> bool:
         return False
 
 
-def eventually(what: Callable[[], bool], told: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not what():
-        assert time.monotonic() < deadline, f"not within {SECONDS} s: {told}"
-        time.sleep(0.1)
-
-
 def test_pod_sees_config_map_as_files_and_environment(cluster: Cluster) -> None:
     """Data keys that are not identifiers survive in the environment; files appear by symlink."""
     run(cluster, "sees", "busybox", SLEEP)
@@ -113,7 +107,7 @@ def test_annotated_pod_gets_edit_at_once(cluster: Cluster) -> None:
     in_namespace(cluster, "annotate", "pod", "nudged", "hotmap.test/nudge=1")
     read = ("exec", "nudged", "--", "cat", "/settings/log.level")
     began = time.monotonic()
-    eventually(lambda: in_namespace(cluster, *read) == "info", "the edit arrives")
+    poll_until(lambda: in_namespace(cluster, *read) == "info", "the edit arrives", within=SECONDS)
     assert time.monotonic() - began < 60, "that was the periodic sync, not the nudge"
     apply(cluster, config_map({"log.level": "debug"}))
 
@@ -224,8 +218,8 @@ def test_pods_survive_the_death_of_a_node_component(cluster: Cluster, name: str)
     assert cluster.processes.state(name) is State.KILLED
     assert f"{name} is killed" in cluster.unhealthy()
     cluster.restart(name)
-    eventually(lambda: cluster.unhealthy() == [], "all components healthy")
-    eventually(lambda: answers(cluster, pod), "the Pod answers again")
+    poll_until(lambda: cluster.unhealthy() == [], "all components healthy", within=SECONDS)
+    poll_until(lambda: answers(cluster, pod), "the Pod answers again", within=SECONDS)
     assert in_namespace(cluster, *identity) == before
 
 
@@ -247,7 +241,7 @@ def test_down_leaves_no_trace_and_up_brings_pods_back(cluster: Cluster) -> None:
         assert footprint.noted() is None
     finally:
         cluster.up()
-    eventually(lambda: answers(cluster, "returns"), "the Pod is back")
+    poll_until(lambda: answers(cluster, "returns"), "the Pod is back", within=SECONDS)
 
 
 def test_second_node_per_machine_is_refused(cluster: Cluster, tmp_path: Path) -> None:

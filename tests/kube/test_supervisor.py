@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
+from tests.support.polling import wait_until
 
 from hotmap.core.errors import Unreachable
 from hotmap.kube.supervisor import SupervisedTasks, Supervisor
@@ -21,12 +22,6 @@ async def tasks(supervisor: Supervisor) -> AsyncIterator[SupervisedTasks]:
     tasks = supervisor.tasks()
     yield tasks
     await tasks.stop()
-
-
-async def until(check: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not check():  # noqa: ASYNC110  statistics are polled
-            await asyncio.sleep(0.005)
 
 
 class Work:
@@ -61,7 +56,7 @@ async def test_supervisor_restarts_a_task_that_ends(
     """However it ended; the log says so without quoting the exception."""
     work = Work(2, error)
     tasks.start("watch configmaps", work)
-    await until(lambda: work.runs == 3)
+    await wait_until(lambda: work.runs == 3)
     assert supervisor.restarts == {"watch configmaps": 2}
     assert "task 'watch configmaps' ended unexpectedly" in caplog.text
     assert "geheim" not in caplog.text
@@ -82,9 +77,9 @@ async def test_supervisor_reports_a_task_until_it_runs_steadily(
     assert supervisor.failing() == {}
     tasks.start("records", work)
     await failed.wait()
-    await until(supervisor.failing)
+    await wait_until(supervisor.failing)
     assert supervisor.failing() == {"records": "Unreachable: the server is gone"}
-    await until(lambda: not supervisor.failing())
+    await wait_until(lambda: not supervisor.failing())
 
 
 async def test_supervisor_accepts_a_return_where_it_is_allowed(
@@ -102,7 +97,7 @@ async def test_supervisor_stops_a_task_that_waits_for_its_restart(supervisor: Su
     tasks = Supervisor(pause_first=60, pause_last=60).tasks()
     work = Work(1, ValueError())
     tasks.start("worker", work)
-    await until(lambda: work.runs == 1)
+    await wait_until(lambda: work.runs == 1)
     async with asyncio.timeout(60):
         await tasks.stop()
     assert len(tasks) == 0

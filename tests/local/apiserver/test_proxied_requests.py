@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 from tests.local.apiserver.api import MERGE, PODS, TOKEN, pod
 from tests.local.apiserver.fake_kubelet import FakeKubelet
+from tests.support.polling import wait_until
 from yarl import URL
 
 from hotmap.local.apiserver import proxy
@@ -338,19 +339,13 @@ async def test_client_that_goes_away_ends_the_request_behind(
         asking = asyncio.create_task(
             session.get(f"{api.url}{PODS}/web/proxy/{path}", headers=headers)
         )
-        await until(lambda: backend.asked)
+        await wait_until(lambda: backend.asked)
         asking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             (await asking).close()
     async with asyncio.timeout(60):
         await backend.gone.wait()
-    await until(lambda: len(asyncio.all_tasks()) <= before)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - nothing says when
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: len(asyncio.all_tasks()) <= before)
 
 
 async def test_answer_that_is_cut_ends_without_its_end(
@@ -587,7 +582,7 @@ async def test_websocket_of_a_client_that_goes_away_ends(api: Api, backend: Back
         socket._response.close()
     async with asyncio.timeout(60):
         await backend.gone.wait()
-    await until(lambda: len(asyncio.all_tasks()) <= before)
+    await wait_until(lambda: len(asyncio.all_tasks()) <= before)
 
 
 @pytest.mark.parametrize(
@@ -622,7 +617,7 @@ async def test_refused_upgrade_is_answered(
 async def test_stop_ends_proxied_requests(api: Api, server: APIServer, backend: Backend) -> None:
     """Also one whose backend never answers."""
     asking = asyncio.create_task(api.get(f"{PODS}/web/proxy/slow"))
-    await until(lambda: backend.asked)
+    await wait_until(lambda: backend.asked)
     await server.stop()
     with pytest.raises(aiohttp.ClientError):
         await asking

@@ -9,23 +9,15 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 from tests.local.apiserver.api import CONFIGMAPS, configmap, store_of
+from tests.support.polling import wait_until
 
 from hotmap.core.errors import Expired
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.local.apiserver.api import Api
 
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.server import APIServer
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until something is true, a minute at most."""
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - the store does not report the end of a watch
-            await asyncio.sleep(0.01)
 
 
 INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -223,7 +215,7 @@ async def test_disconnected_client_frees_watch(api: Api, registry: Registry) -> 
     """The server notices without having to write to it."""
     async with api.watch(CONFIGMAPS):
         assert store_of(registry)._watches
-    await eventually(lambda: not store_of(registry)._watches)
+    await wait_until(lambda: not store_of(registry)._watches)
 
 
 async def test_watches_share_encoded_objects(registry: Registry) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tests.support.polling import wait_until
 from tests.support.requires import requires
 
 from hotmap.core.errors import SettingsError
 from hotmap.local.cluster import LocalCluster, PlaneSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 CLAIM = {
@@ -52,14 +51,6 @@ def stateful_set(replicas: int) -> dict[str, Any]:
     }
 
 
-async def until(check: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            if check():
-                return
-            await asyncio.sleep(0.05)
-
-
 def has_text(path: Path, text: str) -> bool:
     return path.exists() and text in path.read_text()
 
@@ -83,18 +74,18 @@ async def test_data_of_a_stateful_set_outlives_its_pods_and_the_plane(tmp_path: 
         requires("namespaces", available=False, reason=str(error))
     try:
         await cluster.registry.create("statefulsets", "default", stateful_set(2), manager="test")
-        await until(lambda: runs() == {"data-db-0": 1, "data-db-1": 1})
+        await wait_until(lambda: runs() == {"data-db-0": 1, "data-db-1": 1})
         await cluster.registry.delete("pods", "default", "db-0", grace_period=0)
-        await until(lambda: runs() == {"data-db-0": 2, "data-db-1": 1})
+        await wait_until(lambda: runs() == {"data-db-0": 2, "data-db-1": 1})
     finally:
         await cluster.stop()
     async with LocalCluster(state, settings=settings) as again:
-        await until(lambda: runs() == {"data-db-0": 3, "data-db-1": 2})
+        await wait_until(lambda: runs() == {"data-db-0": 3, "data-db-1": 2})
         for directory in (state / "volumes").iterdir():
             # Each start of a pod writes them again.
-            await until(partial(has_text, directory / "seen", "part\n"))
-            await until(partial(has_text, directory / "refused", "Read-only file system"))
+            await wait_until(partial(has_text, directory / "seen", "part\n"))
+            await wait_until(partial(has_text, directory / "refused", "Read-only file system"))
         await again.registry.delete("statefulsets", "default", "db")
         for name in ("data-db-0", "data-db-1"):
             await again.registry.delete("persistentvolumeclaims", "default", name)
-        await until(lambda: list((state / "volumes").iterdir()) == [])
+        await wait_until(lambda: list((state / "volumes").iterdir()) == [])

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.polling import wait_until
 
 from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
@@ -16,7 +17,7 @@ from hotmap.local.controllers.run import Controllers
 from hotmap.local.store import MVCCStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
 SERVICE = {
     "metadata": {"name": "web", "labels": {"team": "a"}},
@@ -63,13 +64,6 @@ async def endpoints_of(registry: Registry) -> dict[str, Any]:
     return {}
 
 
-async def eventually(condition: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(60):
-        while not (found := await condition()):  # noqa: ASYNC110 - others change it
-            await asyncio.sleep(0.01)
-    return found
-
-
 async def addresses(registry: Registry) -> dict[str, bool]:
     endpoints = (await slice_of(registry)).get("endpoints") or []
     return {e["addresses"][0]: e["conditions"]["ready"] for e in endpoints}
@@ -83,11 +77,11 @@ async def test_ready_pods_are_endpoints(registry: Registry) -> None:
     async def is_written() -> bool:
         return await addresses(registry) == {"127.1.0.1": True, "127.1.0.2": False}
 
-    await eventually(is_written)
+    await wait_until(is_written)
     part = await slice_of(registry)
     assert part["ports"] == [{"name": "", "protocol": "TCP", "port": 8080}]
     assert part["metadata"]["labels"]["team"] == "a"
-    endpoints = await eventually(lambda: endpoints_of(registry))
+    endpoints = await wait_until(lambda: endpoints_of(registry))
     subset = endpoints["subsets"][0]
     assert [address["ip"] for address in subset["addresses"]] == ["127.1.0.1"]
     assert [address["ip"] for address in subset["notReadyAddresses"]] == ["127.1.0.2"]
@@ -96,7 +90,7 @@ async def test_ready_pods_are_endpoints(registry: Registry) -> None:
     async def are_both_ready() -> bool:
         return all((await addresses(registry)).values())
 
-    await eventually(are_both_ready)
+    await wait_until(are_both_ready)
 
 
 async def test_pod_that_leaves_is_not_an_endpoint(registry: Registry) -> None:
@@ -106,20 +100,20 @@ async def test_pod_that_leaves_is_not_an_endpoint(registry: Registry) -> None:
     async def is_there() -> bool:
         return bool(await addresses(registry))
 
-    await eventually(is_there)
+    await wait_until(is_there)
     labels = {"metadata": {"labels": {"app": "other"}}}
     await registry.patch("pods", "default", "a", labels, kind="merge", manager="t")
 
     async def is_gone() -> bool:
         return not await addresses(registry)
 
-    await eventually(is_gone)
+    await wait_until(is_gone)
     assert "subsets" not in await registry.get("endpoints", "default", "web")
 
 
 async def test_endpoints_end_with_their_service(registry: Registry) -> None:
     await registry.create("services", "default", SERVICE, manager="t")
-    await eventually(lambda: slice_of(registry))
+    await wait_until(lambda: slice_of(registry))
     await registry.delete("services", "default", "web")
 
     async def are_gone() -> bool:
@@ -129,19 +123,19 @@ async def test_endpoints_end_with_their_service(registry: Registry) -> None:
             return not await slice_of(registry)
         return False
 
-    await eventually(are_gone)
+    await wait_until(are_gone)
 
 
 async def test_deleted_slice_is_written_again(registry: Registry) -> None:
     await registry.create("services", "default", SERVICE, manager="t")
-    first = await eventually(lambda: slice_of(registry))
+    first = await wait_until(lambda: slice_of(registry))
     await registry.delete("endpointslices", "default", first["metadata"]["name"])
 
     async def is_another() -> bool:
         found = await slice_of(registry)
         return bool(found) and found["metadata"]["uid"] != first["metadata"]["uid"]
 
-    await eventually(is_another)
+    await wait_until(is_another)
 
 
 async def test_service_without_selector_is_left_alone(registry: Registry) -> None:
@@ -205,7 +199,7 @@ async def test_named_port_with_several_numbers_has_several_slices(registry: Regi
             (9000,): ["127.1.0.4"],
         }
 
-    await eventually(is_divided)
+    await wait_until(is_divided)
 
     async def subsets() -> list[tuple[str, list[int]]]:
         endpoints = await registry.get("endpoints", "default", "web")
@@ -221,7 +215,7 @@ async def test_named_port_with_several_numbers_has_several_slices(registry: Regi
             # They are written after the slices.
             return False
 
-    await eventually(has_subsets)
+    await wait_until(has_subsets)
     assert ("127.1.0.3", [8080, 9000, 7]) in await subsets()
     for name in "bcd":
         await registry.delete("pods", "default", name, grace_period=0)
@@ -229,7 +223,7 @@ async def test_named_port_with_several_numbers_has_several_slices(registry: Regi
     async def is_single() -> bool:
         return await slices_of(registry) == {(8080, 9000): ["127.1.0.1"]}
 
-    await eventually(is_single)
+    await wait_until(is_single)
 
 
 async def test_service_without_pods_has_one_empty_slice(registry: Registry) -> None:
@@ -238,13 +232,13 @@ async def test_service_without_pods_has_one_empty_slice(registry: Registry) -> N
     async def is_empty() -> bool:
         return await slices_of(registry) == {(): []}
 
-    await eventually(is_empty)
+    await wait_until(is_empty)
     await run_pod(registry, "a", "127.1.0.1")
 
     async def is_filled() -> bool:
         return await slices_of(registry) == {(8080,): ["127.1.0.1"]}
 
-    await eventually(is_filled)
+    await wait_until(is_filled)
 
 
 async def test_labels_of_service_are_those_of_its_slices(registry: Registry) -> None:
@@ -256,7 +250,7 @@ async def test_labels_of_service_are_those_of_its_slices(registry: Registry) -> 
         part = await slice_of(registry)
         return bool(part) and part["metadata"]["labels"]["team"] == "b"
 
-    await eventually(is_labelled)
+    await wait_until(is_labelled)
 
 
 def _pod(number: int) -> dict[str, Any]:

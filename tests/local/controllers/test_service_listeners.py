@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.controllers.plane import DEADLINE
+from tests.support.polling import wait_until
 
 from hotmap.local import proxy
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
@@ -18,7 +18,7 @@ from hotmap.local.proxy import ServiceProxy
 from hotmap.local.store import MVCCStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.real_time
 
@@ -52,12 +52,6 @@ async def create(
     await registry.create("services", namespace, body, manager="t")
 
 
-async def until(holds: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not await holds():  # noqa: ASYNC110 - sockets notify nobody
-            await asyncio.sleep(0.01)
-
-
 async def listens(address: str, number: int) -> bool:
     try:
         _, writer = await asyncio.open_connection(address, 20_000 + number)
@@ -75,7 +69,7 @@ async def events(registry: Registry, namespace: str = "default") -> list[dict[st
     async def found() -> list[dict[str, Any]]:
         return (await registry.list("events", namespace)).items
 
-    await until(found)
+    await wait_until(found)
     return await found()
 
 
@@ -97,12 +91,12 @@ async def test_service_with_more_ports_than_a_namespace_may_have(registry: Regis
 async def test_ports_are_served_once_others_are_gone(registry: Registry) -> None:
     """Existing listeners stay, whichever Service comes after them."""
     await create(registry, "b", FIRST, 2)
-    await until(lambda: listens(FIRST, 1))
+    await wait_until(lambda: listens(FIRST, 1))
     await create(registry, "a", SECOND, 2)
     await events(registry)
     assert (await count(FIRST, 2), await count(SECOND, 2)) == (2, 1)
     await registry.delete("services", "default", "b")
-    await until(lambda: listens(SECOND, 1))
+    await wait_until(lambda: listens(SECOND, 1))
 
 
 def test_exhausted_files_are_logged_once_a_minute() -> None:

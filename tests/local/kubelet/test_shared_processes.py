@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
-from tests.local.kubelet.conftest import LIMIT, eventually
+from tests.local.kubelet.conftest import eventually
 from tests.local.kubelet.test_killed_kubelet import processes_with
+from tests.support.polling import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from tests.local.kubelet.conftest import LocalNode
 
 #: Prints the numbers of the processes whose command line begins with the first argument.
@@ -40,19 +38,13 @@ async def run(node: LocalNode, **scripts: str) -> None:
     await node.phase("pod", "Running")
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(LIMIT):
-        while not await holds():  # noqa: ASYNC110 - a process cannot set an Event
-            await asyncio.sleep(0.01)
-
-
 async def test_container_signals_other_container(node: LocalNode) -> None:
     """Across their roots, by the numbers of the namespace that both are in."""
     server = "trap 'echo told' HUP; echo up; while :; do sleep 0.01; done"
     await run(node, c=server, d="exec sleep 600")
-    await until(lambda: has_logged(node, "up"))
+    await wait_until(lambda: has_logged(node, "up"))
     await node.execute("pod", FIND + "kill -HUP $(find 'sh -c trap')", container="d")
-    await until(lambda: has_logged(node, "told"))
+    await wait_until(lambda: has_logged(node, "told"))
 
 
 async def has_logged(node: LocalNode, word: str) -> bool:
@@ -78,7 +70,7 @@ async def test_process_1_belongs_to_no_container(node: LocalNode) -> None:
     async def reaped() -> bool:
         return " Z " not in await node.execute("pod", "cat /proc/[0-9]*/stat")
 
-    await until(reaped)
+    await wait_until(reaped)
 
 
 async def test_background_processes_end_with_container(node: LocalNode) -> None:
