@@ -6,19 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 import pytest
+from tests.support.clocks import Clock
 from tests.support.objects import config_map, sources
 
 from hotmap.controller.watch.history import History
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.observed_changes import thin_changes
 from hotmap.core.model.source import Source
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def source(name: str, **data: str) -> Source:

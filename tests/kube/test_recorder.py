@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.support.clocks import Clock
 from tests.support.fault_server import Behaviour, Exchange, FaultServer, broken, silence, status
 
 from hotmap.core.model.objects import ObjectKey
@@ -24,19 +25,9 @@ WEB = ObjectKey("Deployment", "shop", "web")
 NOON = 1795262400.0
 
 
-class Clock:
-    """POSIX seconds that only move when told to."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOON)
 
 
 @pytest.fixture

@@ -10,18 +10,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.support.clocks import Clock
 
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue
-
-
-class Clock:
-    """Virtual time in seconds."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -6,20 +6,14 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from tests.support.clocks import Clock
 
 from hotmap.local.garbage_collector import CollectorPauses
 
 
-class _Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Iterator[_Clock]:
-    clock = _Clock()
+def clock() -> Iterator[Clock]:
+    clock = Clock(0.0)
     pauses = CollectorPauses(clock=clock)
     gc.callbacks.append(pauses)
     yield clock
@@ -36,7 +30,7 @@ def _cycles() -> int:
     return sum(type(obj) is _Cycle for obj in gc.get_objects())
 
 
-def test_full_collection_sets_survivors_aside(clock: _Clock) -> None:
+def test_full_collection_sets_survivors_aside(clock: Clock) -> None:
     """Objects that survived are no longer visited; new garbage is still found."""
     kept = _Cycle()
     gc.collect()
@@ -48,7 +42,7 @@ def test_full_collection_sets_survivors_aside(clock: _Clock) -> None:
     assert _cycles() == 0
 
 
-def test_full_collection_visits_everything_now_and_then(clock: _Clock) -> None:
+def test_full_collection_visits_everything_now_and_then(clock: Clock) -> None:
     """A cycle that became garbage after it was set aside is freed after ten minutes."""
     kept: list[_Cycle] = [_Cycle()]
     gc.collect()

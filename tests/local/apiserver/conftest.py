@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 from tests.local.apiserver.api import TOKEN, Api
+from tests.support.clocks import Clock
 
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
@@ -20,19 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-class Clock:
-    """Time that a test moves; POSIX seconds."""
-
-    def __init__(self) -> None:
-        self.time = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.time
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_700_000_000.0)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from hotmap.local.apiserver.field_sets import merge
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
-    from tests.local.apiserver.conftest import Clock
+    from tests.support.clocks import Clock
 
     from hotmap.local.apiserver.registry import Registry
 
@@ -39,7 +39,7 @@ def owners(obj: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
 async def test_field_ownership_moves_with_value(registry: Registry, clock: Clock) -> None:
     """Who changes a data key owns it; the other's entry keeps its time and its other keys."""
     await registry.create("configmaps", "default", configmap("a", k="1", m="1"), manager="one")
-    clock.time += 10
+    clock.now += 10
     patch = {"data": {"k": "2"}}
     obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="two")
     assert owners(obj) == {"one": ("22:13:20Z", ["m"]), "two": ("22:13:30Z", ["k"])}
@@ -48,7 +48,7 @@ async def test_field_ownership_moves_with_value(registry: Registry, clock: Clock
 async def test_removal_by_other_manager_leaves_no_entry(registry: Registry, clock: Clock) -> None:
     """Who only removes another's data key gets no entry, so no time tells of it."""
     await registry.create("configmaps", "default", configmap("a", k="1", m="1"), manager="one")
-    clock.time += 10
+    clock.now += 10
     patch = {"data": {"k": None}}
     obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="two")
     assert owners(obj) == {"one": ("22:13:20Z", ["m"])}
@@ -57,7 +57,7 @@ async def test_removal_by_other_manager_leaves_no_entry(registry: Registry, cloc
 async def test_removal_of_own_key_keeps_the_time(registry: Registry, clock: Clock) -> None:
     """A write that takes no field has no time of its own, whoever owned what it removes."""
     await registry.create("configmaps", "default", configmap("a", k="1", m="1"), manager="one")
-    clock.time += 10
+    clock.now += 10
     patch = {"data": {"k": None}}
     obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="one")
     assert owners(obj) == {"one": ("22:13:20Z", ["m"])}
@@ -66,7 +66,7 @@ async def test_removal_of_own_key_keeps_the_time(registry: Registry, clock: Cloc
 async def test_repeated_write_updates_time(registry: Registry, clock: Clock) -> None:
     """Its entry keeps what it owned and takes the new time, in whole seconds."""
     await registry.create("configmaps", "default", configmap("a", k="1"), manager="one")
-    clock.time += 10.75
+    clock.now += 10.75
     patch = {"data": {"m": "1"}}
     obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="one")
     assert owners(obj) == {"one": ("22:13:30Z", ["k", "m"])}
@@ -188,7 +188,7 @@ async def test_oldest_updates_become_one_entry(registry: Registry, clock: Clock)
     """Ten managers of updates are kept; what the others wrote belongs to ancient-changes."""
     await registry.create("configmaps", "default", configmap("a", k0="1"), manager="m0")
     for number in range(1, 13):
-        clock.time += 10
+        clock.now += 10
         patch = {"data": {f"k{number}": "1"}}
         obj = await registry.patch(
             "configmaps", "default", "a", patch, kind="merge", manager=f"m{number}"

@@ -22,7 +22,7 @@ from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
-    from tests.local.apiserver.conftest import Clock
+    from tests.support.clocks import Clock
 
     from hotmap.local.apiserver.registry import Registry
 
@@ -120,7 +120,7 @@ async def test_lease_update_requires_resource_version(registry: Registry) -> Non
 async def test_unchanged_write_keeps_revision(api: Api, clock: Clock) -> None:
     """Same resourceVersion, no watch event; a later managedFields time alone is not a change."""
     created = (await api.post(CONFIGMAPS, configmap("a", k="v"))).body
-    clock.time += 60
+    clock.now += 60
     async with api.watch(CONFIGMAPS, resourceVersion=created["metadata"]["resourceVersion"]) as w:
         again = await api.request("PUT", f"{CONFIGMAPS}/a", configmap("a", k="v"))
         patched = await api.patch(f"{CONFIGMAPS}/a", {"data": {"k": "v"}})

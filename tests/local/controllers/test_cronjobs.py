@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.local.controllers.plane import Object, Plane, control_plane
+from tests.support.clocks import Clock
 
 from hotmap.local.controllers.batch.cronjob import due_times
 from hotmap.local.controllers.batch.schedule import parse_schedule
@@ -81,14 +82,6 @@ def test_last_due_time_is_the_one_that_counts(
     assert found.missed == missed
 
 
-class _Clock:
-    def __init__(self, text: str) -> None:
-        self.now = _moment(text)
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def _cron_job(**spec: Any) -> Object:
     container = {"name": "main", "image": "host", "command": ["true"]}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -99,7 +92,7 @@ def _cron_job(**spec: Any) -> Object:
     }
 
 
-async def _tick(plane: Plane, clock: _Clock, to: str) -> None:
+async def _tick(plane: Plane, clock: Clock, to: str) -> None:
     """Move the clock, and let the controller look."""
     clock.now = _moment(to)
     await plane.patch("cronjobs", "tick", {"metadata": {"annotations": {"now": to}}})
@@ -116,7 +109,7 @@ async def _last_start(plane: Plane, time: str) -> Object:
 
 async def test_cronjob_starts_a_job_when_it_is_due() -> None:
     """The Job is named by its time, and is on the list of active ones."""
-    clock = _Clock("2026-01-01T00:30:00Z")
+    clock = Clock(_moment("2026-01-01T00:30:00Z"))
     async with control_plane(clock=clock) as plane:
         await plane.create("cronjobs", _cron_job())
         await _tick(plane, clock, "2026-01-01T01:00:01Z")
@@ -133,7 +126,7 @@ async def test_cronjob_starts_a_job_when_it_is_due() -> None:
 @pytest.mark.parametrize(("policy", "count"), [("Allow", 2), ("Forbid", 1), ("Replace", 1)])
 async def test_concurrency_policy_decides_about_a_second_job(policy: str, count: int) -> None:
     """Beside the one that runs, not at all, or in its place."""
-    clock = _Clock("2026-01-01T00:30:00Z")
+    clock = Clock(_moment("2026-01-01T00:30:00Z"))
     async with control_plane(clock=clock) as plane:
         await plane.create("cronjobs", _cron_job(concurrencyPolicy=policy))
         await _tick(plane, clock, "2026-01-01T01:00:01Z")
@@ -158,7 +151,7 @@ async def test_concurrency_policy_decides_about_a_second_job(policy: str, count:
 
 async def test_suspended_cronjob_starts_nothing() -> None:
     """It starts again when it is resumed."""
-    clock = _Clock("2026-01-01T00:30:00Z")
+    clock = Clock(_moment("2026-01-01T00:30:00Z"))
     async with control_plane(clock=clock) as plane:
         await plane.create("cronjobs", _cron_job(suspend=True))
         await _tick(plane, clock, "2026-01-01T01:00:01Z")
@@ -170,7 +163,7 @@ async def test_suspended_cronjob_starts_nothing() -> None:
 
 async def test_finished_jobs_beyond_the_history_limit_are_deleted() -> None:
     """The oldest first."""
-    clock = _Clock("2026-01-01T00:30:00Z")
+    clock = Clock(_moment("2026-01-01T00:30:00Z"))
     async with control_plane(clock=clock) as plane:
         await plane.create("cronjobs", _cron_job(successfulJobsHistoryLimit=1))
         for hour in (1, 2):
