@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.controller.pod_check_results import SOON, status, wait_for_state
-from tests.controller.world import Object, World, files
+from tests.controller.world import Object, World, files, pause_fan_outs
 from tests.support.fake_agents import FakeAgent, FakeAgents
 
 from hotmap.controller.report import agents as agents_module
@@ -116,8 +116,7 @@ async def test_agents_are_asked_after_a_change_of_another_source_has_waited(
         await edit(world, "size = 2")
         agent.tell(await wait_for_nudge(world))
         await asyncio.sleep(3)
-        fan_outs, loop = controller._changes._fan_outs, asyncio.get_running_loop()
-        fan_outs._pauses["default"] = loop.call_later(10, fan_outs._end_pause, "default")
+        fan_outs = pause_fan_outs(controller, seconds=10)
         fan_outs.add(ObjectKey("ConfigMap", "default", "other"), offered=False)
         await asyncio.sleep(9)
         assert (await status(controller))["workloads"][0]["state"] != "current"

@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 from tests.controller.argo_rollouts import ROLLOUTS
 from tests.controller.pages import count_workloads
-from tests.controller.world import World, env, files
+from tests.controller.world import World, env, files, pause_fan_outs, stop_watches
 from tests.support.provider_classes import Driver
 
 from hotmap.controller.run import Controller
@@ -83,8 +83,7 @@ async def test_edit_that_no_watch_has_delivered_is_seen_by_a_consistent_query(
 ) -> None:
     """The watches are open and silent; the API server is asked."""
     await until_current(world, http, settling, query)
-    assert settling._reflectors is not None
-    await settling._reflectors.stop()
+    await stop_watches(settling)
     await world.edit(LEVEL="debug")
     found = await get_states(http, settling, f"{query}&consistent=true")
     assert_settling(found["web"])
@@ -137,8 +136,7 @@ async def test_workload_that_no_watch_has_delivered_is_seen_by_a_consistent_quer
     world: World, http: aiohttp.ClientSession, settling: Controller
 ) -> None:
     await until_current(world, http, settling)
-    assert settling._reflectors is not None
-    await settling._reflectors.stop()
+    await stop_watches(settling)
     await world.workload("api")
     found = await get_states(http, settling, "namespace=default&consistent=true")
     assert found["api"][0] in ("unverified", "waiting")
@@ -214,8 +212,7 @@ async def test_job_that_no_watch_has_delivered_is_seen_beside_finished_ones(
 ) -> None:
     await world.job("done", annotations={}, ended="Complete")
     await until_current(world, http, settling, "consistent=true")
-    assert settling._reflectors is not None
-    await settling._reflectors.stop()
+    await stop_watches(settling)
     await world.job("load")
     found = await get_states(http, settling, "namespace=default&consistent=true")
     assert set(found) == {"web", "load"}
@@ -263,8 +260,7 @@ async def test_one_of_many_sources_that_no_watch_has_delivered_is_seen(
     world: World, http: aiohttp.ClientSession, many_sources: Controller, change: str
 ) -> None:
     await until_current(world, http, many_sources, "workload=default/web")
-    assert many_sources._reflectors is not None
-    await many_sources._reflectors.stop()
+    await stop_watches(many_sources)
     await world.config_map("unrelated", LEVEL="info")
     if change == "edit":
         await world.edit("part-7", LEVEL_7="debug")
@@ -301,8 +297,7 @@ async def test_edit_whose_followers_wait_to_be_queued_is_not_current(
 ) -> None:
     """As after an edit of a source in the same namespace that thousands of workloads use."""
     await until_current(world, http, settling)
-    fan_outs, loop = settling._changes._fan_outs, asyncio.get_running_loop()
-    fan_outs._pauses["default"] = loop.call_later(10, fan_outs._end_pause, "default")
+    fan_outs = pause_fan_outs(settling, seconds=10)
     await world.edit(LEVEL="debug")
 
     async def is_seen() -> bool:

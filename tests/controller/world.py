@@ -20,6 +20,7 @@ from tests.support.control_plane import ControlPlane
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
+from hotmap.controller.watch.fan_outs import FanOuts
 from hotmap.core.errors import AlreadyExists, NotFound
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record, read_shard
@@ -532,6 +533,19 @@ class World:
         except NotFound:
             return False
         return True
+
+
+async def stop_watches(controller: Controller) -> None:
+    """End the watches of a controller, which goes on with what it has."""
+    assert controller._reflectors is not None, "it has started"
+    await controller._reflectors.stop()
+
+
+def pause_fan_outs(controller: Controller, *, seconds: float) -> FanOuts:
+    """Delay the followers of changed sources, as after a change with thousands of them."""
+    fan_outs, loop = controller._changes._fan_outs, asyncio.get_running_loop()
+    fan_outs._pauses[NAMESPACE] = loop.call_later(seconds, fan_outs._end_pause, NAMESPACE)
+    return fan_outs
 
 
 def _with_data(data: Object, secret: Object) -> Object:
