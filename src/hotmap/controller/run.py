@@ -18,6 +18,7 @@ from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.report.agents import AgentClient
 from hotmap.controller.report.alerts import Alerts
+from hotmap.controller.report.change_webhooks import ChangeWebhooks
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.health import check_health, check_readiness
 from hotmap.controller.report.loop_lag import measure_loop_lag
@@ -27,7 +28,6 @@ from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.report.server import Endpoints, StatusServer
 from hotmap.controller.report.status import StatusPage
-from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow
 from hotmap.controller.startup import StartupRetry, wait_for_apiserver
@@ -66,7 +66,7 @@ class Controller:
         # What a shadow would have applied ends with it.
         self.record_shards = None if self._shadow else self._make_record_shards()
         self._leadership = Leadership(client, settings, self.supervisor)
-        self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
+        self._webhooks = ChangeWebhooks(settings.webhooks, followers=self.index.followers_of)
         self._alerts = Alerts(settings.webhooks.alert)
         self._recorder = Recorder(
             None if self._shadow else EventWriter(client, self.supervisor),

@@ -21,6 +21,7 @@ from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.reconcile.rollout_turns import RolloutTurns
 from hotmap.controller.report.alerts import Alerts
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
+from hotmap.controller.report.change_webhooks import ChangeWebhooks
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.decision_reporter import DecisionReporter
@@ -30,7 +31,6 @@ from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodChe
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.status import LeaderView
 from hotmap.controller.report.unreadable_objects import UnreadableObjects
-from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowNudges
 from hotmap.controller.startup import StartupRetry
@@ -77,7 +77,7 @@ class SharedParts(NamedTuple):
     pod_reader: PodReader
     metrics: Metrics
     alerts: Alerts
-    webhooks: Webhooks
+    webhooks: ChangeWebhooks
     #: None: hotmap acts.
     shadow: Shadow | None
     reflectors: Reflectors

@@ -13,7 +13,7 @@ from tests.controller.world import FOLLOW, SETTLE, World, env
 from tests.support.http_receiver import Receiver, http_receiver
 from tests.support.objects import KEY, config_map, sources
 
-from hotmap.controller.report.webhooks import Webhooks
+from hotmap.controller.report.change_webhooks import ChangeWebhooks
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import AlertSettings, Settings, WebhookSettings
 from hotmap.core.decide.source_snapshot import take_snapshots
@@ -169,7 +169,7 @@ async def test_change_between_two_terms_is_sent(world: World, receiver: Receiver
     found = sources(config_map(data={"LEVEL": "debug"}))
     (app,) = found
     (current,) = take_snapshots([Use(app, UseKind.FROZEN, EVERY_KEY, "env")], found, KEY)
-    webhooks = Webhooks(changes(receiver), followers=lambda key: [])
+    webhooks = ChangeWebhooks(changes(receiver), followers=lambda key: [])
     webhooks.start(Supervisor())
     for term in (1, 2):
         webhooks.begin_term()
@@ -235,7 +235,9 @@ def _change(number: int, *, namespace: str = "default", keys: int = 1) -> tuple[
     return key._replace(namespace=namespace), None, source
 
 
-async def _sent(world: World, webhooks: Webhooks, receiver: Receiver, count: int) -> list[Any]:
+async def _sent(
+    world: World, webhooks: ChangeWebhooks, receiver: Receiver, count: int
+) -> list[Any]:
     """Send what waits, so many documents."""
     webhooks.start(Supervisor())
     documents = await received(world, receiver, count)
@@ -249,7 +251,7 @@ async def test_refused_change_is_given_up(
 ) -> None:
     """A receiver that may be starting is asked for ten minutes; then the log names the source."""
     receiver.answers = [404] * 1000
-    webhooks = Webhooks(changes(receiver), followers=lambda key: [])
+    webhooks = ChangeWebhooks(changes(receiver), followers=lambda key: [])
     webhooks.source_changed(*_change(1))
     webhooks.start(Supervisor())
     await asyncio.sleep(599)
@@ -271,7 +273,7 @@ async def test_waiting_changes_are_bounded(
     world: World, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By namespace, so that no tenant takes the place of another."""
-    webhooks = Webhooks(changes(receiver), followers=lambda key: [])
+    webhooks = ChangeWebhooks(changes(receiver), followers=lambda key: [])
     for number in range(1100):
         webhooks.source_changed(*_change(number))
     webhooks.source_changed(*_change(1, namespace="other"))
@@ -283,7 +285,7 @@ async def test_waiting_changes_are_bounded(
 
 async def test_very_many_data_keys_are_not_named(world: World, receiver: Receiver) -> None:
     """Edits of one source with ever new data keys fill no memory, and stay incomplete."""
-    webhooks = Webhooks(changes(receiver), followers=lambda key: [])
+    webhooks = ChangeWebhooks(changes(receiver), followers=lambda key: [])
     webhooks.source_changed(*_change(1, keys=1001))
     webhooks.source_changed(*_change(1, keys=2))
     webhooks.source_changed(*_change(2, keys=1000))

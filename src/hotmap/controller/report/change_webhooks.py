@@ -30,7 +30,7 @@ from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.supervisor import SupervisedTasks, Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue
 
-__all__ = ["Webhooks"]
+__all__ = ["ChangeWebhooks"]
 
 #: Sources that are known to have been sent in this term.
 _SEEN = 100_000
@@ -64,7 +64,7 @@ class _Change(NamedTuple):
     refused_since: float | None = None
 
 
-class Webhooks:
+class ChangeWebhooks:
     """Sends until it is closed; nothing here blocks or fails its caller."""
 
     def __init__(
