@@ -22,7 +22,7 @@ def loaded(digest: str) -> Progress:
     progress = Progress()
     progress.set_desired(digest, 0.0)
     progress.begin()
-    progress.succeeded(0.0)
+    progress.record_success(0.0)
     return progress
 
 
@@ -53,7 +53,7 @@ def test_unknown_content_is_loaded_once() -> None:
     assert progress.due(1.0)
     progress.begin()
     assert not progress.due(1.0)
-    progress.succeeded(2.0)
+    progress.record_success(2.0)
     assert (progress.loaded, progress.pending, progress.pending_since) == ("a", False, None)
 
 
@@ -83,7 +83,7 @@ def test_revert_after_a_failed_load_loads_again() -> None:
     progress = loaded("good")
     progress.set_desired("bad", 1.0)
     progress.begin()
-    progress.failed("no", position=0, now=1.0, delay=delay)
+    progress.record_failure("no", position=0, now=1.0, delay=delay)
     progress.set_desired("good", 1.5)
     assert progress.due(1.5)
 
@@ -102,11 +102,11 @@ def test_failure_is_delayed_and_newer_content_is_not() -> None:
     progress = Progress()
     progress.set_desired("a", 0.0)
     progress.begin()
-    progress.failed("no", position=1, now=0.0, delay=delay)
+    progress.record_failure("no", position=1, now=0.0, delay=delay)
     assert not progress.due(0.9)
     assert progress.due(1.0)
     assert progress.begin() == 1
-    progress.failed("no", position=1, now=1.0, delay=delay)
+    progress.record_failure("no", position=1, now=1.0, delay=delay)
     assert not progress.due(2.9)
     progress.set_desired("b", 1.5)
     assert progress.due(1.5)
@@ -119,12 +119,12 @@ def test_newer_content_during_an_attempt_is_loaded_next() -> None:
     progress.set_desired("a", 0.0)
     progress.begin()
     progress.set_desired("b", 0.5)
-    progress.succeeded(1.0)
+    progress.record_success(1.0)
     assert progress.loaded == "a"
     assert progress.due(1.0)
     progress.begin()
     progress.set_desired("c", 1.5)
-    progress.failed("no", position=2, now=2.0, delay=delay)
+    progress.record_failure("no", position=2, now=2.0, delay=delay)
     assert progress.due(2.0), "the failure was about older content"
     assert progress.begin() == 0
 
@@ -136,7 +136,7 @@ def test_content_that_failed_to_load_is_not_still_loaded() -> None:
     progress.begin()
     progress.expose(2.0)
     progress.restore(3.0, 3.0)
-    progress.failed("no", position=0, now=4.0, delay=delay)
+    progress.record_failure("no", position=0, now=4.0, delay=delay)
     assert progress.due(5.0)
     assert progress.doubted_since is None
 
@@ -146,14 +146,14 @@ def test_content_that_cannot_be_loaded_is_held_until_it_changes() -> None:
     progress = loaded("a")
     progress.set_desired("b", 1.0)
     progress.begin()
-    progress.succeeded(1.0)
+    progress.record_success(1.0)
     progress.hold("it does not start", 2.0)
     assert (progress.pending, progress.due(1e9), progress.next_time()) == (True, False, inf)
     assert (progress.done, progress.is_certain) == (False, False)
     progress.set_desired("c", 3.0)
     assert progress.due(3.0)
     progress.begin()
-    progress.succeeded(3.0)
+    progress.record_success(3.0)
     progress.hold("it does not start", 4.0)
     progress.retry_now()
     assert progress.due(4.0)
@@ -165,7 +165,7 @@ def test_newer_content_is_tried_after_a_restart_that_failed() -> None:
     progress.set_desired("b", 1.0)
     progress.begin()
     progress.set_desired("c", 1.5)
-    progress.succeeded(1.6)
+    progress.record_success(1.6)
     progress.hold("it does not start", 2.0)
     assert progress.due(2.0)
 
@@ -182,7 +182,7 @@ def test_attempt_that_was_undone_has_failed_however_it_ends() -> None:
     assert (progress.pending, progress.error) == (True, "it does not start")
     assert progress.due(3.0)
     assert progress.begin() == 0, "all actions are performed again"
-    progress.succeeded(4.0)
+    progress.record_success(4.0)
     assert not progress.pending
 
 
@@ -296,13 +296,13 @@ def test_last_content_is_loaded_after_random_events(steps: list[tuple[str, objec
             progress.begin()
             held = progress.tried
             if value:
-                progress.succeeded(now)
+                progress.record_success(now)
             else:
-                progress.failed("no", position=0, now=now, delay=delay)
+                progress.record_failure("no", position=0, now=now, delay=delay)
     now += 1000.0
     if progress.due(now):
         progress.begin()
         held = progress.tried
-        progress.succeeded(now)
+        progress.record_success(now)
     assert not progress.pending
     assert progress.desired is None or held == progress.desired == progress.loaded

@@ -239,7 +239,9 @@ class Progress:
         self.undone = False
         self._end_reading(now)
 
-    def succeeded(self, now: float, *, by_itself: bool = False, reads_for: float = 0.0) -> None:
+    def record_success(
+        self, now: float, *, by_itself: bool = False, reads_for: float = 0.0
+    ) -> None:
         """Record that what was tried is loaded; other content may be desired by now.
 
         by_itself: nothing was done, so this attempt made no process read anything
@@ -257,7 +259,7 @@ class Progress:
         self.error = ""
         self._update_pending_since(now)
 
-    def failed(
+    def record_failure(
         self, error: str, *, position: int, now: float, delay: Callable[[int], float]
     ) -> None:
         """Record that action `position` failed; the next attempt is due after `delay(failures)`."""

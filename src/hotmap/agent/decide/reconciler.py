@@ -416,13 +416,15 @@ class Reconciler:
         state.failures += 1
         if not progress.failures or attempt.error != progress.error:
             self._warn("failed", attempt.error, rule=attempt.rule, digest=progress.tried)
-        progress.failed(attempt.error, position=attempt.position, now=now, delay=self._delay)
+        progress.record_failure(
+            attempt.error, position=attempt.position, now=now, delay=self._delay
+        )
 
     def _record_load(self, state: RuleState, attempt: AttemptFinished, now: float) -> None:
         """Record an attempt that succeeded, and log what it shows about the process."""
         progress = state.progress
         reads_for = self._settings.actions.verify_timeout if state.reads_later else 0.0
-        progress.succeeded(now, by_itself=attempt.by_itself, reads_for=reads_for)
+        progress.record_success(now, by_itself=attempt.by_itself, reads_for=reads_for)
         if not (attempt.by_itself and state.doubted):
             state.loaded_by_itself = attempt.by_itself
             state.is_proven = attempt.is_proven

@@ -109,7 +109,7 @@ def _with_bounds(record: Record, decision: Decision) -> Record:
         return record
     content = {item.source.kind_and_name: item.content for item in snapshot.sources}
 
-    def bounded(source: SourceRecord) -> SourceRecord:
+    def with_bound(source: SourceRecord) -> SourceRecord:
         before = known.get((source.kind, source.name))
         if (
             before is None
@@ -129,7 +129,7 @@ def _with_bounds(record: Record, decision: Decision) -> Record:
             estimated=before.estimated,
         )
 
-    return msgspec.structs.replace(record, sources=tuple(map(bounded, record.sources)))
+    return msgspec.structs.replace(record, sources=tuple(map(with_bound, record.sources)))
 
 
 def _with_start(source: SourceRecord, before: SourceRecord) -> SourceRecord:

@@ -50,7 +50,7 @@ from hotmap.core.policy.values import (
     EVERY_SOURCE,
     NOTHING,
     Follow,
-    bounded,
+    check_length,
     one_of,
     parse_agent,
     parse_bool,
@@ -208,7 +208,7 @@ def _read_settle(reader: _Reader, pause: float | None, defaults: Defaults) -> tu
     """
     settle = reader.read(SETTLE, parse_duration, f"{defaults.settle:g}s", defaults.settle)
     most = reader.read(SETTLE_MAX, parse_duration, f"{defaults.settle_max:g}s", defaults.settle_max)
-    settle, most = reader.bounded(SETTLE, settle), reader.bounded(SETTLE_MAX, most)
+    settle, most = reader.limit_settle(SETTLE, settle), reader.limit_settle(SETTLE_MAX, most)
     if settle is None and pause is not None:
         # A fixed time from the first change on, as Reloader pauses a Deployment.
         settle = most = pause
@@ -313,7 +313,7 @@ class _Reader:
             return None
         text, place = found
         try:
-            return parse(bounded(text).strip())
+            return parse(check_length(text).strip())
         except ValueError as error:
             if inherited:
                 return safe  # reported once, for the Namespace, and not for every consumer in it
@@ -321,7 +321,7 @@ class _Reader:
             self.problems.append(Problem(name, message))
             return safe
 
-    def bounded(self, name: str, seconds: float | None) -> float | None:
+    def limit_settle(self, name: str, seconds: float | None) -> float | None:
         """Bound a settle time, and report it."""
         if seconds is None or seconds <= LONGEST_SETTLE:
             return seconds
@@ -358,7 +358,7 @@ def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
         if name not in annotations:
             continue
         try:
-            parse(bounded(annotations[name]).strip())
+            parse(check_length(annotations[name]).strip())
         except ValueError as error:
             problems.append(Problem(name, f"annotation {name}: {error}; treating as {safe_text}"))
     return tuple(problems)

@@ -22,7 +22,7 @@ __all__ = [
     "EVERY_SOURCE",
     "NOTHING",
     "Follow",
-    "bounded",
+    "check_length",
     "names_sources",
     "one_of",
     "parse_agent",
@@ -76,7 +76,12 @@ def names_sources(follow: str) -> bool:
 EVERY_SOURCE = SourcePatterns(kinds=frozenset(KINDS))
 
 
-def bounded(text: str) -> str:
+def check_length(text: str) -> str:
+    """Return a value that is not too long to be parsed.
+
+    Raises:
+        ValueError: it is.
+    """
     if len(text) > LONGEST_VALUE:
         raise ValueError(f"the value is longer than {LONGEST_VALUE:,} characters")
     return text

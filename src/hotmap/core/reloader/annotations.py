@@ -91,7 +91,7 @@ class Names(NamedTuple):
     provider_class: str = "secretproviderclass.reloader.stakater.com/reload"
     provider_class_auto: str = "secretproviderclass.reloader.stakater.com/auto"
 
-    def named(self, kind: str) -> str:
+    def list_annotation(self, kind: str) -> str:
         """The annotation that lists sources of a kind by name."""
         lists = (self.config_map, self.secret, self.provider_class)
         return dict(zip(KINDS, lists, strict=True))[kind]
@@ -266,7 +266,7 @@ class _Reader:
 
     def expressions(self, kind: str, names: Names) -> SourcePatterns:
         """Read a list of expressions; beyond the bounds only the first ones."""
-        name = names.named(kind)
+        name = names.list_annotation(kind)
         text = self.text(name) or ""
         items = split_items(text[:LONGEST_VALUE])
         if len(text) > LONGEST_VALUE:
