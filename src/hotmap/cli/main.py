@@ -127,7 +127,7 @@ def _print_help(error: click.ClickException) -> int:
 
 
 def _hint_at_order(error: click.UsageError) -> str:
-    """Say where an option stands that was given before its command, or before `--`; else ""."""
+    """Return where an option stands that was given before its command, or before `--`; else ""."""
     command = error.ctx.command if error.ctx else None
     if not isinstance(error, click.NoSuchOption) or command is None:
         return ""
@@ -147,7 +147,7 @@ def _hint_at_order(error: click.UsageError) -> str:
 
 
 def _hint_at_replaced_flag(error: click.UsageError) -> str:
-    """Say what to do instead of a flag of Reloader that the controller does not have; else ""."""
+    """Return what to use instead of a flag of Reloader that the controller lacks; else ""."""
     command = error.ctx.command if error.ctx else None
     if not isinstance(error, click.NoSuchOption) or command is not controller:
         return ""
@@ -155,7 +155,7 @@ def _hint_at_replaced_flag(error: click.UsageError) -> str:
 
 
 def _hint_at_manifests(error: click.UsageError, words: Sequence[str]) -> str:
-    """Say how a manifest is named, where one was given without the option; else ""."""
+    """Return how a manifest is named, where one was given without the option; else ""."""
     command = error.ctx.command if error.ctx else None
     if command is None or not any("--filename" in param.opts for param in command.params):
         return ""
@@ -177,7 +177,7 @@ def _hint_at_manifests(error: click.UsageError, words: Sequence[str]) -> str:
 
 
 def _hint_at_kind(error: click.UsageError, words: Sequence[str]) -> str:
-    """Say how a kind and a name are written, where they are two words as for kubectl; else ""."""
+    """Return how a kind and a name are written, if they are two words as for kubectl; else ""."""
     named = itertools.pairwise(words)
     extra = _EXTRA.findall(error.format_message())
     return next(

@@ -299,7 +299,7 @@ def _invalid_name(source: SourceName) -> str:
 
 
 def _invalid_key(names: Iterable[str]) -> str:
-    """Say which of some data keys no ConfigMap or Secret can have; "" for none."""
+    """Return which of some data keys no ConfigMap or Secret can have; "" for none."""
     for name in sorted(names):
         if not _DATA_KEY.fullmatch(name):
             return f"invalid data key {quote_short(name)}: expected letters, digits, -, _ and ."

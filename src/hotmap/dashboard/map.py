@@ -176,7 +176,7 @@ def _row(workload: Consumer) -> dict[str, Any]:
 
 
 def _pods(state: str, count: int, behind: int) -> dict[str, Any]:
-    """Say what is known of the pods of workloads in one state.
+    """Return what is known of the pods of workloads in one state.
 
     Only of a workload that is current are all pods known to be; of another one those that are not
     counted as behind may be anything. Its panel shows each.

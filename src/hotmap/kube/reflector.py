@@ -327,7 +327,7 @@ class Reflector(Generic[T, S]):
             await self._check_silence()
 
     async def _check_silence(self) -> None:
-        """List one object, to tell a silent watch from an unreachable server.
+        """List one object, to distinguish a silent watch from an unreachable server.
 
         If that succeeds, the watch is resumed where it stopped, and gets what it missed.
 

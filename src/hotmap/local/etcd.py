@@ -163,7 +163,7 @@ class EtcdStore:
         self._read_until(self._current_revision())
 
     def failure(self) -> str:
-        """Say why etcd cannot be followed at present; "" if it can."""
+        """Return why etcd cannot be followed at present; "" if it can."""
         return self._interruption
 
     def _put(self, key: str, value: bytes, expected: int) -> int:

@@ -299,7 +299,7 @@ class MVCCStore:
         """See every write that was acknowledged so far; there is no other writer here."""
 
     def failure(self) -> str:
-        """Say why writes cannot be kept at present; "" if they can."""
+        """Return why writes cannot be kept at present; "" if they can."""
         return "" if self._journal is None else self._journal.failure
 
     def compact(self, revision: int) -> None:

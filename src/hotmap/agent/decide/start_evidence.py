@@ -158,7 +158,7 @@ def _find_process(command: StartAttempt, lookups: Lookups) -> ProcessStart | Non
 def _doubt_reading(
     command: StartAttempt, doubted_since: float, process: ProcessStart, reads_for: float
 ) -> str:
-    """Say if a process may have read other content late, where no probe has confirmed its start.
+    """Return why a process may have read other content late, if no probe has confirmed its start.
 
     It is not restarted for that: most have read their files by then. Where it gets a signal, the
     time until it has read is part of `doubted_since`.
@@ -195,7 +195,7 @@ def _compare_with_files(
     for place in places:
         written = lookups.written(place)
         if not processes:
-            # Which processes read the files is not known, so the files alone have to tell.
+            # Which processes read the files is not known, so the files alone have to show it.
             if published or written is None or not written.is_first:
                 who = "the application has"
                 if any(action.restart_mode == "all-containers" for action in rule.actions):

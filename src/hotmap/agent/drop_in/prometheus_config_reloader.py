@@ -184,7 +184,7 @@ def _place(file: str) -> str:
 
 
 def _pattern(file: str) -> str:
-    """Give the pattern of a file: what is watched, and its path there."""
+    """Return the pattern of a file: what is watched, and its path there."""
     return f"{_place(file)}/{os.path.basename(file)}"
 
 

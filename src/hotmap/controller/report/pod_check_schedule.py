@@ -164,7 +164,7 @@ class AgentCheckSchedule:
             self._queue.done(key)
 
     def done(self, key: ObjectKey) -> None:
-        """Say that the check of a key has ended."""
+        """Record that the check of a key has ended."""
         self._queue.done(key)
 
 

@@ -75,7 +75,7 @@ class PatternMatches:
         return SourcePatterns(patterns.kinds, patterns.names | matched)
 
     def may_cover(self, patterns: SourcePatterns, source: ObjectKey) -> bool:
-        """Return whether patterns cover a source; True as well where there is no time to tell."""
+        """Return whether patterns cover a source; True, too, where there is no time to find out."""
         if not patterns.expressions:
             return patterns.covers(source)
         results = self._kept(patterns, source.namespace)

@@ -12,7 +12,7 @@ so downtime, failover, lost watches and recreated objects all converge.
     2  the source's resourceVersion is smaller than the applied one       → wait: a stale store
     3  equal                                                              → fresh, unless a pod
        started while the content was different: then frozen change, under a distinct name, or as
-       rule 7 where kubelets may keep that content. Too early to tell → act by the other rules,
+       rule 7 where kubelets may keep that content. Too early → act by the other rules,
        record nothing as applied, check again. Equal to a record that lacks our last rollout because
        of a crash → as rule 6
     4  only what is in live use differs, or it differed in between        → live change
@@ -384,7 +384,7 @@ def _as_frozen(by_content: Assessment, affected: Sequence[Finding]) -> list[Find
 
 
 def _describe_return(snapshot: Snapshot, by_content: Assessment) -> str:
-    """Say what a window has ended with: the content is back, or a source does not exist.
+    """Return what a window has ended with: the content is back, or a source does not exist.
 
     A write that was not observed need not have changed anything, such as one that encrypts Secrets
     again.

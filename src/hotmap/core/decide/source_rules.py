@@ -67,7 +67,7 @@ def assess_source(case: Case) -> Finding:
         return case.find(verdict, why)
     pinned = assess_unrecorded_pin(case)
     if pinned is not None and pinned.verdict is Verdict.HOLD and current.is_like_replaced:
-        # Kubelets serve equal content until the next edit, which the record has to tell.
+        # Kubelets serve equal content until the next edit, which the record has to show.
         case = case._replace(current=current._replace(replaces_immutable=True))
     elif pinned is not None:
         return pinned

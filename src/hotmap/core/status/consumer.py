@@ -337,7 +337,7 @@ def _status_of_older_pods(
 
 
 def _describe_starts(proofs: Sequence[PodProof]) -> str:
-    """Say of the first pods why they may have older content; those of one reason are one item."""
+    """Return why the first pods may have older content; those of one reason are one item."""
     alike: dict[str, list[str]] = {}
     for proof in proofs:
         alike.setdefault(proof.loaded.reason, []).append(proof.pod.start.name)

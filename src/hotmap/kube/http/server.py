@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 
 def describe_listen_error(error: OSError) -> str:
-    """Say why an address cannot be listened on, in lower case.
+    """Return why an address cannot be listened on, in lower case.
 
     asyncio's text for a number of the operating system repeats the address, so that number is
     described. Those of name resolution are negative, and have a text of their own. Since Python

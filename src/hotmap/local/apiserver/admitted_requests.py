@@ -233,6 +233,6 @@ class AdmittedRequests:
         return operation.obj or options
 
     def _version(self, path: ResourcePath) -> str:
-        """Give the resourceVersion of an object, "" where it does not exist."""
+        """Return the resourceVersion of an object, "" where it does not exist."""
         entry = self._store.get(path.kind.key(path.namespace, path.name))
         return str(entry.mod_revision) if entry is not None else ""

@@ -49,7 +49,7 @@ def bearer_token(headers: Mapping[str, str]) -> str:
 
 
 class Authenticator:
-    """Tells the user of a request by its client certificate or its bearer token.
+    """Identifies the user of a request by its client certificate or its bearer token.
 
     `anonymous` says whether a request without a token is one of `system:anonymous`; otherwise it
     is refused, as upstream's API server does it where everything is allowed. Without *clients*

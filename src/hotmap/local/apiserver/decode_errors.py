@@ -89,7 +89,7 @@ _UINT64_DIGITS, _UINT64 = 20, 1 << 64
 
 
 def unsigned_error(text: str) -> str:
-    """Say why a text is not an unsigned number of 64 bits (strconv.ParseUint); "" if it is one."""
+    """Return why a text is not an unsigned number of 64 bits (strconv.ParseUint); "" if it is."""
     why = ""
     if _DIGITS.fullmatch(text) is None:
         why = "invalid syntax"
@@ -110,7 +110,7 @@ _ZONE = re.compile(r"Z|[+-](\d\d):(\d\d)")
 
 
 def time_error(text: str, *, micro: bool = False) -> str:
-    """Say why a text is not a time of RFC 3339 (time.Parse), "" where it is one.
+    """Return why a text is not a time of RFC 3339 (time.Parse), "" where it is one.
 
     A time with `micro` has exactly six digits after the second (metav1.MicroTime).
     """

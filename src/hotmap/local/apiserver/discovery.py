@@ -160,7 +160,7 @@ def _verbs(kind: Kind) -> list[str]:
 
 
 def _storage_version_hash(kind: Kind) -> str:
-    """Tell in which version objects are stored (discovery.StorageVersionHash)."""
+    """Return in which version objects are stored (discovery.StorageVersionHash)."""
     version = kind.stored_version or kind.version
     digest = hashlib.sha256(f"{kind.group}/{version}/{kind.kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()

@@ -67,7 +67,7 @@ def _affinity_warnings(spec: JsonObject, path: str) -> Iterator[str]:
 
 
 def _volume_warnings(volume: JsonObject) -> Iterator[str]:
-    """Tell of files that hide one another (warningsForOverlappingVirtualPaths)."""
+    """Warn of files that hide one another (warningsForOverlappingVirtualPaths)."""
     name = f'volume "{volume.get("name", "")}"'
     for field in _FILE_SOURCES:
         if field in volume:
@@ -168,7 +168,7 @@ def _port_warnings(ports: list[tuple[str, JsonObject]]) -> Iterator[str]:
 
 
 def _port_conflict(port: JsonObject, other: JsonObject) -> str:
-    """Say how two definitions of one container port relate, "" if they may be meant."""
+    """Return how two definitions of one container port relate, "" if they may be meant."""
     (address, number), (other_address, other_number) = (
         (known.get("hostIP", ""), known.get("hostPort", 0)) for known in (port, other)
     )

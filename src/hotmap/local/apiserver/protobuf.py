@@ -97,7 +97,7 @@ def _in_envelope(body: bytes) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    """Say what is wrong with a message; a value of another wire type is noticed by its type."""
+    """Return what is wrong with a message; a value of another wire type is noticed by its type."""
     return str(error) if isinstance(error, ValueError) else "proto: wrong wireType"
 
 

@@ -443,7 +443,7 @@ async def _body(request: web.BaseRequest) -> bytes:
 
 
 async def _ask_for_body(request: web.BaseRequest) -> None:
-    """Tell a client that waits for it to send the body, such as curl with a large one."""
+    """Ask a client that waits for that to send the body, such as curl with a large one."""
     expected = request.headers.get("Expect", "").lower()
     if expected == "100-continue" and request.version >= aiohttp.HttpVersion11:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -256,7 +256,7 @@ def _canonical(value: str, wanted: str) -> str:
 
 
 def base64_error(value: str) -> str:
-    """Say where Go could not decode a value; the text has its place, never its content.
+    """Return where Go could not decode a value; the text has its place, never its content.
 
     encoding/base64: Encoding.decodeQuantum.
     """

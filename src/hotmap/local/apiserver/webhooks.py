@@ -109,7 +109,7 @@ class Webhooks:
         """Return whether the conditions of a webhook hold.
 
         Raises:
-            Forbidden: that cannot be told, and the webhook must be asked.
+            Forbidden: that is unknown, and the webhook must be asked.
         """
         conditions = webhook.get("matchConditions")
         if not conditions:
@@ -188,7 +188,7 @@ class Webhooks:
         return response
 
     def _address(self, client: JsonObject) -> tuple[str, str | None]:
-        """Give the URL of a webhook, and the name in the certificate of a Service."""
+        """Return the URL of a webhook, and the name in the certificate of a Service."""
         if client.get("url"):
             return str(client["url"]), None
         service = client.get("service") or {}

@@ -174,7 +174,7 @@ def _expirations(request: Object) -> Iterator[float]:
 
 
 def _refusal(signer: str, wanted: CertificateRequest, usages: Collection[str]) -> str:
-    """Say why a signer does not sign a request; "" if it does (helpers.go)."""
+    """Return why a signer does not sign a request; "" if it does (helpers.go)."""
     if signer == _CLIENT:
         return _client_refusal(usages)
     if signer == _KUBELET_CLIENT:

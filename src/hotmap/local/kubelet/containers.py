@@ -417,12 +417,12 @@ class PodContainers:
         return str(self.pod["metadata"]["uid"])
 
     def event_of_stop(self, name: str) -> None:
-        """Tell that a container is stopped with its pod."""
+        """Report that a container is stopped with its pod."""
         container = named_container(self.pod["spec"], name)
         self._event(container, "Normal", "Killing", f"Stopping container {name}")
 
     def event_of_change(self, name: str) -> None:
-        """Tell that a container is stopped and started again, since it has another image."""
+        """Report that a container is stopped and started again, since it has another image."""
         container = named_container(self.pod["spec"], name)
         if container in self.pod["spec"]["containers"]:
             text = f"Container {name} definition changed, will be restarted"

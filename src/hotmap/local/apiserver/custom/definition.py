@@ -192,7 +192,7 @@ class DefinitionStrategy(Strategy):
 
 
 def _decode_error(text: str) -> str:
-    """Say what encoding/json does of a value of another type than its field."""
+    """Return what encoding/json does of a value of another type than its field."""
     match = _WRONG_TYPE.fullmatch(text)
     wanted = _GO_TYPES.get(match["wanted"]) if match else None
     if match is None or wanted is None:

@@ -46,7 +46,7 @@ _NAMES = {bool: "bool", int: "int", float: "double", str: "string", bytes: "byte
 
 
 def text_error(text: str, declared: Collection[str]) -> str:
-    """Say why an expression cannot be compiled, as upstream does; "" if nothing is known."""
+    """Return why an expression cannot be compiled, as upstream does; "" if nothing is known."""
     why = syntax_error(text)
     if "Syntax error: " in why:
         return re.sub(r"^\| ", " | ", why[why.index("ERROR: ") :], flags=re.MULTILINE)

@@ -187,7 +187,7 @@ def _cel() -> Any:
 
 @lru_cache(maxsize=4096)
 def syntax_error(text: str) -> str:
-    """Say why an expression cannot be compiled; "" if it can, or without a CEL library."""
+    """Return why an expression cannot be compiled; "" if it can, or without a CEL library."""
     if _cel() is None:
         return ""
     try:

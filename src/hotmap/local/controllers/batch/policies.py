@@ -39,7 +39,7 @@ def match_failure_policy(policy: Object | None, pod: Object) -> FailureMatch:
 
 
 def _reason(rule: Object, pod: Object) -> str:
-    """Say what of a pod a rule matches; "" for nothing."""
+    """Return what of a pod a rule matches; "" for nothing."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}"
     if rule.get("onExitCodes"):

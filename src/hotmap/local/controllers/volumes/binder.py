@@ -366,7 +366,7 @@ def _policy(volume: Object) -> str:
 
 
 def _deletion_problem(volume: Object) -> str:
-    """Say why a volume that no provisioner made is not deleted."""
+    """Return why a volume that no provisioner made is not deleted."""
     name = volume["metadata"]["name"]
     path = (volume["spec"].get("hostPath") or {}).get("path")
     if path is None:

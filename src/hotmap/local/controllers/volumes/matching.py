@@ -93,7 +93,7 @@ def find_matching_volume(
 
 
 def mismatch(volume: Object, claim: Object) -> str:
-    """Say why a claim may not have the volume that it names; "" if it may."""
+    """Return why a claim may not have the volume that it names; "" if it may."""
     if is_deleted(volume):
         return f'the volume is marked for deletion "{volume["metadata"]["name"]}"'
     if _size(volume) < _request(claim):
