@@ -16,6 +16,7 @@ from hotmap.local.selectors import matches_label_selector
 if TYPE_CHECKING:
     from hotmap.local.apiserver.options import DeleteOptions
     from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.apiserver.routes import ResourcePath
 
 __all__ = ["evict"]
 
@@ -26,22 +27,22 @@ _MAX_DISRUPTED = 2000
 _MANAGER = "kube-apiserver"
 
 
-async def evict(registry: Registry, namespace: str, name: str, options: DeleteOptions) -> None:
-    """Delete a pod unless a budget speaks against it.
+async def evict(registry: Registry, path: ResourcePath, options: DeleteOptions) -> None:
+    """Delete the pod of a path unless its budget does not allow that.
 
     Raises:
         NotFound: there is no such pod.
         ApiError: 429, its budget allows no disruption now; 500, it has several budgets.
     """
-    pod = await registry.get("pods", namespace, name)
+    pod = registry.reader.get(path)
     if not _can_ignore_budgets(pod):
-        await _spend(registry, namespace, pod, options)
+        await _spend(registry, path.namespace, pod, options)
     if not options.dry_run:
-        announced = await _announce(registry, namespace, name, options)
+        announced = await _announce(registry, path, options)
         if options.resource_version:
             version = announced["metadata"]["resourceVersion"]
             options = options._replace(resource_version=version)
-    await registry.delete("pods", namespace, name, **options._asdict())
+    await registry.admitted.delete(path._replace(subresource=""), options)
 
 
 def _can_ignore_budgets(pod: JsonObject) -> bool:
@@ -50,7 +51,7 @@ def _can_ignore_budgets(pod: JsonObject) -> bool:
 
 
 async def _spend(
-    registry: Registry, namespace: str, pod: JsonObject, options: DeleteOptions
+    registry: Registry, namespace: str | None, pod: JsonObject, options: DeleteOptions
 ) -> None:
     """Take one disruption from the budget of a pod, if it has one."""
     labels = pod["metadata"].get("labels") or {}
@@ -132,9 +133,7 @@ def _too_many(text: str, after: int) -> ApiError:
     return error
 
 
-async def _announce(
-    registry: Registry, namespace: str, name: str, options: DeleteOptions
-) -> JsonObject:
+async def _announce(registry: Registry, path: ResourcePath, options: DeleteOptions) -> JsonObject:
     """Report in the pod's status why it is deleted (addConditionAndDeletePod).
 
     Raises:
@@ -152,12 +151,12 @@ async def _announce(
         metadata = pod["metadata"]
         stale = options.resource_version not in (None, "", metadata["resourceVersion"])
         if stale or options.uid not in (None, "", metadata["uid"]):
-            raise conflict(registry.scheme.resource("pods"), name)
+            raise conflict(path.kind, path.name)
         status = pod.setdefault("status", {})
         others = [c for c in status.get("conditions") or () if c.get("type") != condition["type"]]
         status["conditions"] = [*others, condition]
         return pod
 
     return await registry.modify(
-        "pods", namespace, name, change, subresource="status", manager=_MANAGER
+        "pods", path.namespace, path.name, change, subresource="status", manager=_MANAGER
     )

@@ -273,7 +273,7 @@ async def _evict(registry: Registry, path: ResourcePath, request: Request) -> An
     if metadata.get("name") != path.name:
         raise BadRequest("name in URL does not match name in Eviction object")
     options = delete_options(request.query, eviction.get("deleteOptions") or {})
-    await evict(registry, path.namespace or "", path.name, options._replace(user=request.user))
+    await evict(registry, path, options._replace(user=request.user))
     return _created()
 
 
