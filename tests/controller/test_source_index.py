@@ -67,10 +67,12 @@ def test_unmounted_volume_makes_no_follower() -> None:
     store.put(web.key, web)
     assert index.followers_of(other) == index.users_of(other) == []
     assert [consumer.key for consumer in index.followers_of(APP)] == [web.key]
+    named_nothing = deployment("", name="api")
+    store.put(named_nothing.key, named_nothing)
     store.put(web.key, deployment(ENV, generation=2))
     store.remove(web.key)
-    assert store.keys_by_index("sources", hash(other)) == []
-    assert store.keys_by_index("sources", hash(APP)) == []
+    assert store.keys_by_index("sources", other.namespace, hash(other)) == []
+    assert store.keys_by_index("sources", APP.namespace, hash(APP)) == []
 
 
 @pytest.mark.internal_errors

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +80,9 @@ def test_listeners_see_the_store_after_the_change(store: Store[str]) -> None:
     """Index and content already agree with what a listener is told."""
     seen = []
     store.subscribe(
-        lambda key, old, new: seen.append((store.get(key), store.by_index("letter", "x")))
+        lambda key, old, new: seen.append(
+            (store.get(key), store.by_index("letter", "default", "x"))
+        )
     )
     store.put(A, "x")
     store.remove(A)
@@ -112,49 +116,86 @@ def test_unsubscribed_listener_is_not_called(store: Store[str]) -> None:
     assert record_changes == []
 
 
-def test_equal_index_value_keeps_the_entry() -> None:
-    """The indexes are asked again only when what they look at may have changed."""
-    wait_for_requests: list[str] = []
+def test_namespace_is_indexed_when_something_is_first_look_up() -> None:
+    """Other namespaces are not, nor is what has the same index values as before."""
+    indexed: list[str] = []
 
     def first(word: str) -> str:
-        wait_for_requests.append(word)
+        indexed.append(word)
         return word[:1]
 
     store: Store[str] = Store(
         {"first": first}, has_same_index_values=lambda old, new: old[:1] == new[:1]
     )
+
+    def look_up(value: str) -> tuple[list[str], list[str]]:
+        indexed.clear()
+        found = store.by_index("first", "default", value)
+        now_indexed = list(indexed)
+        indexed.clear()
+        return found, now_indexed
+
     store.put(A, "xa")
-    wait_for_requests.clear()
+    store.put(C, "xc")
+    assert indexed == []
+    assert look_up("x") == (["xa"], ["xa"])
     store.put(A, "xb")
-    assert wait_for_requests == []
-    assert store.by_index("first", "x") == ["xb"]
+    store.put(C, "yc")
+    assert indexed == []
+    assert look_up("x") == (["xb"], [])
     store.put(A, "yb")
-    assert store.by_index("first", "x") == []
-    assert store.by_index("first", "y") == ["yb"]
+    assert indexed == ["yb"]
+    assert look_up("x") == ([], [])
+    assert look_up("y") == (["yb"], [])
     store.remove(A)
-    assert store.by_index("first", "y") == []
+    assert look_up("y") == ([], [])
+    store.put(A, "yb")  # the first object of a namespace, which has no index again
+    assert look_up("y") == (["yb"], ["yb"])
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([A, B, C]), st.none() | st.text(alphabet="xyz", max_size=3)))
-)
-def test_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, str | None]]) -> None:
+def test_index_values_that_cannot_be_computed_change_nothing() -> None:
+    """The object stays as it was, in the store and in the index."""
+
+    def length_from_number(word: str) -> tuple[int]:
+        return (int(word),)
+
+    store: Store[str] = Store({"letter": lambda word: word, "number": length_from_number})
+    store.put(A, "1")
+    assert store.by_index("number", "default", 1) == ["1"]
+    with pytest.raises(ValueError, match="invalid literal"):
+        store.put(A, "x")
+    assert store.by_index("letter", "default", "1") == ["1"]
+    assert store.by_index("letter", "default", "x") == []
+
+
+CHANGES = st.tuples(st.sampled_from([A, B, C]), st.none() | st.text(alphabet="xyz", max_size=3))
+
+
+@given(st.lists(CHANGES), st.lists(CHANGES))
+def test_index_finds_exactly_what_it_should(
+    before: list[tuple[ObjectKey, str | None]], after: list[tuple[ObjectKey, str | None]]
+) -> None:
     """After any changes, each value leads to the objects that have it, and to no other."""
     store: Store[str] = Store({"letter": lambda word: word})
     model: dict[ObjectKey, str] = {}
-    for key, word in changes:
-        if word is None:
-            store.remove(key)
-            model.pop(key, None)
-        else:
-            store.put(key, word)
-            model[key] = word
-    assert {key: store.get(key) for key in store} == model
-    assert len(store) == len(model)
-    for letter in "xyz":
-        expected = {key for key, word in model.items() if letter in word}
-        assert set(store.keys_by_index("letter", letter)) == expected
-        assert sorted(store.by_index("letter", letter)) == sorted(model[key] for key in expected)
+    for changes in (before, after):
+        for key, word in changes:
+            if word is None:
+                store.remove(key)
+                model.pop(key, None)
+            else:
+                store.put(key, word)
+                model[key] = word
+        assert {key: store.get(key) for key in store} == model
+        assert len(store) == len(model)
+        for namespace, letter in product(["default", "other"], "xyz"):
+            expected = {
+                key for key, word in model.items() if key.namespace == namespace and letter in word
+            }
+            keys = store.keys_by_index("letter", namespace, letter)
+            assert (len(keys), set(keys)) == (len(expected), expected)
+            words = store.by_index("letter", namespace, letter)
+            assert sorted(words) == sorted(model[key] for key in expected)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.booleans())))
@@ -184,11 +225,11 @@ def test_index_keeps_many_objects_under_one_value_in_their_order(store: Store[st
     for number, key in enumerate(keys):
         store.put(key, "x")
         store.put(key, "xy")  # it stays where it is
-        assert store.keys_by_index("letter", "x") == keys[: number + 1]
+        assert store.keys_by_index("letter", "default", "x") == keys[: number + 1]
     for key in keys[::2]:
         store.remove(key)
-    assert store.keys_by_index("letter", "x") == keys[1::2]
+    assert store.keys_by_index("letter", "default", "x") == keys[1::2]
     for key in keys[1::2]:
         store.put(key, "z")
-    assert store.keys_by_index("letter", "x") == []
-    assert store.keys_by_index("letter", "z") == keys[1::2]
+    assert store.keys_by_index("letter", "default", "x") == []
+    assert store.keys_by_index("letter", "default", "z") == keys[1::2]

@@ -52,6 +52,8 @@ class Store(Generic[S]):
     """Stores one slim value per object key and finds it by key or by index.
 
     `indexes` maps the name of an index to the function that returns the index values of an object.
+    A namespace is indexed when something is first looked up in it: most namespaces of a large
+    cluster never are, and an index of all of them is a tenth of the controller's memory (measured).
     Stored values must not be changed; equality decides whether an object has changed. Everything is
     synchronous: a reader on the event loop sees a state between two changes, never half of one.
     `has_same_index_values` returns whether all indexes certainly have the same values for two
@@ -79,12 +81,8 @@ class Store(Generic[S]):
         #: Objects that exist and cannot be read: neither present nor absent.
         self.unreadable: dict[ObjectKey, UnreadableObject] = {}
         self._index_functions = dict(indexes or {})
-        # Index name → value → keys. Few keys are in a tuple, which has a fifth of the size of a
-        # dict; many in a dict, for its order: it is the same after a restart with the same objects.
-        # A value without keys has no entry.
-        self._indexes: dict[str, dict[Hashable, tuple[ObjectKey, ...] | dict[ObjectKey, None]]] = {
-            name: {} for name in self._index_functions
-        }
+        # By namespace, then by the name of the index.
+        self._indexes: dict[str, dict[str, _Index]] = {}
         #: The namespaces whose first list is complete; None means all of them.
         self._complete: set[str | None] = set()
         self._parts = parts
@@ -100,14 +98,26 @@ class Store(Generic[S]):
         objects = self._objects.get(key.namespace)
         return objects.get(key) if objects else None
 
-    def by_index(self, name: str, value: Hashable) -> list[S]:
-        """List the objects that have an index value; empty if there are none."""
-        objects = self._objects
-        return [objects[key.namespace][key] for key in self._indexes[name].get(value, ())]
+    def by_index(self, name: str, namespace: str, value: Hashable) -> list[S]:
+        """List the objects of a namespace that have an index value; empty if there are none."""
+        objects = self._in(namespace)
+        return [objects[key] for key in self._keys_by_index(name, namespace, value)]
 
-    def keys_by_index(self, name: str, value: Hashable) -> list[ObjectKey]:
-        """List the keys of the objects that have an index value."""
-        return list(self._indexes[name].get(value, ()))
+    def keys_by_index(self, name: str, namespace: str, value: Hashable) -> list[ObjectKey]:
+        """List the keys of the objects of a namespace that have an index value."""
+        return list(self._keys_by_index(name, namespace, value))
+
+    def _keys_by_index(self, name: str, namespace: str, value: Hashable) -> Iterable[ObjectKey]:
+        if namespace not in self._objects:
+            return ()
+        indexes = self._indexes.get(namespace)
+        if indexes is None:
+            indexes = {name: _Index() for name in self._index_functions}
+            for key, stored in self._objects[namespace].items():
+                for index, values in self._index_values(indexes, stored):
+                    index.put(key, values)
+            self._indexes[namespace] = indexes
+        return indexes[name].keys(value)
 
     def keys(self, namespace: str | None = None) -> list[ObjectKey]:
         """List the object keys of a namespace (None: of all), as a copy."""
@@ -168,8 +178,11 @@ class Store(Generic[S]):
         old = self.get(key)
         if old is not None and old == value:
             return
-        if old is None or not self._has_same_index_values(old, value):
-            self._reindex(key, old, value)
+        indexes = self._indexes.get(key.namespace)
+        if indexes and (old is None or not self._has_same_index_values(old, value)):
+            # All values before any is put: an exception leaves the indexes as they agree.
+            for index, values in list(self._index_values(indexes, value)):
+                index.put(key, values)
         self._objects.setdefault(key.namespace, {})[key] = value
         self._notify(key, old, value)
 
@@ -191,9 +204,11 @@ class Store(Generic[S]):
         old = objects.pop(key, None)
         if old is None:
             return
+        for index in self._indexes.get(key.namespace, {}).values():
+            index.remove(key)
         if not objects:
             del self._objects[key.namespace]
-        self._reindex(key, old, None)
+            self._indexes.pop(key.namespace, None)
         self._notify(key, old, None)
 
     def retain(
@@ -210,44 +225,12 @@ class Store(Generic[S]):
         for listener in self._list_listeners:
             listener(namespace)
 
-    def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
-        # Compute all new values before any is added, so that an exception leaves the indexes
-        # consistent.
-        new_values = [
-            (name, tuple(values_of(new)) if new is not None else ())
-            for name, values_of in self._index_functions.items()
-        ]
-        for name, values in new_values:
-            index = self._indexes[name]
-            if old is None:  # nearly always, at the start
-                for value in values:
-                    keys = index.get(value)
-                    index[value] = (key,) if keys is None else _with(keys, key)
-                continue
-            before = dict.fromkeys(self._index_functions[name](old))
-            after = dict.fromkeys(values)
-            if before == after:
-                continue
-            for value in before:
-                if value not in after:
-                    self._remove_from_index(index, value, key)
-            for value in after:
-                if value not in before:
-                    index[value] = _with(index.get(value, ()), key)
-
-    @staticmethod
-    def _remove_from_index(
-        index: dict[Hashable, tuple[ObjectKey, ...] | dict[ObjectKey, None]],
-        value: Hashable,
-        key: ObjectKey,
-    ) -> None:
-        keys = index[value]
-        if isinstance(keys, dict):
-            del keys[key]
-        else:
-            keys = index[value] = tuple(item for item in keys if item != key)
-        if not keys:
-            del index[value]
+    def _index_values(
+        self, indexes: Mapping[str, _Index], stored: S
+    ) -> Iterator[tuple[_Index, tuple[Hashable, ...]]]:
+        """Iterate over the indexes of a namespace, each with the index values of an object."""
+        for name, values_of in self._index_functions.items():
+            yield indexes[name], tuple(values_of(stored))
 
     def _notify(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         self._changes += 1
@@ -256,6 +239,46 @@ class Store(Generic[S]):
                 listener(key, old, new)
             except Exception:
                 _log.exception("internal error in an event handler for %s", key)
+
+
+class _Index:
+    """The keys of one namespace by an index value."""
+
+    def __init__(self) -> None:
+        # Few keys are in a tuple, which has a fifth of the size of a dict; many in a dict, for its
+        # order. A value without keys has no entry.
+        self._keys: dict[Hashable, tuple[ObjectKey, ...] | dict[ObjectKey, None]] = {}
+        #: The values of each key, as they were put; a key without values has no entry.
+        self._values: dict[ObjectKey, tuple[Hashable, ...]] = {}
+
+    def keys(self, value: Hashable) -> Iterable[ObjectKey]:
+        """Return the keys that have a value."""
+        return self._keys.get(value, ())
+
+    def put(self, key: ObjectKey, values: tuple[Hashable, ...]) -> None:
+        """Set the values of a key; where it had one already, it keeps its place."""
+        before = self._values.get(key, ())
+        for value in set(before).difference(values):
+            self._remove(value, key)
+        for value in set(values).difference(before):
+            self._keys[value] = _with(self._keys.get(value, ()), key)
+        if values:
+            self._values[key] = values
+        else:
+            self._values.pop(key, None)
+
+    def remove(self, key: ObjectKey) -> None:
+        """Remove a key with all its values; an unknown one has none."""
+        self.put(key, ())
+
+    def _remove(self, value: Hashable, key: ObjectKey) -> None:
+        keys = self._keys[value]
+        if isinstance(keys, dict):
+            del keys[key]
+        else:
+            keys = self._keys[value] = tuple(item for item in keys if item != key)
+        if not keys:
+            del self._keys[value]
 
 
 def _with(

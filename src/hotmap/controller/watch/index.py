@@ -83,7 +83,9 @@ class Index:
 
     def _with_template_user(self, consumer: Consumer) -> Consumer:
         """Return a Deployment as run by the Argo Rollout that uses its template, if any."""
-        rollouts = self.consumers["Rollout"].by_index("template_in", consumer.key)
+        rollouts = self.consumers["Rollout"].by_index(
+            "template_in", consumer.key.namespace, consumer.key
+        )
         return rolled_by(consumer, rollouts[0]) if rollouts else consumer
 
     def knows(self, kind: str, namespace: str) -> bool:
@@ -194,7 +196,7 @@ class Index:
         return [
             consumer
             for store in self.consumers.values()
-            for consumer in store.by_index("sources", hash(source))
+            for consumer in store.by_index("sources", source.namespace, hash(source))
             if among(consumer) and source in consumer.uses.sources()
         ]
 
@@ -203,7 +205,7 @@ class Index:
         is_used = any(
             source in consumer.uses.sources()
             for store in self.consumers.values()
-            for consumer in store.by_index("sources", hash(source))
+            for consumer in store.by_index("sources", source.namespace, hash(source))
         )
         return is_used or self.is_followed(source)
 
@@ -214,7 +216,7 @@ class Index:
         """
         found = set()
         for store in self.consumers.values():
-            found.update(store.keys_by_index("sources", hash(source)))
+            found.update(store.keys_by_index("sources", source.namespace, hash(source)))
             for naming in self._naming(store, source.namespace):
                 if (named := self._with_template_of(naming)) is not None:
                     found.add(named.key)
@@ -242,7 +244,7 @@ class Index:
     def _followers(self, source: ObjectKey, is_offered: bool) -> Iterator[Consumer]:
         """Iterate over the consumers that follow a source, over some twice."""
         for store in self.consumers.values():
-            for consumer in store.by_index("sources", hash(source)):
+            for consumer in store.by_index("sources", source.namespace, hash(source)):
                 # The policy first: most have not opted in, and uses have to be unpacked.
                 if self._may_follow(consumer, source, referenced=True, offered=is_offered) and (
                     source in consumer.uses.sources()
@@ -278,4 +280,4 @@ class Index:
         inherited = self.policies.annotations_of(namespace) or {}
         if names_sources(self._defaults.follow) or names_sources(inherited.get(FOLLOW, "")):
             return store.values(namespace)
-        return store.by_index("names", namespace)
+        return store.by_index("naming", namespace, True)

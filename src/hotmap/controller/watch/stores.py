@@ -44,7 +44,7 @@ def make_consumer_stores(names: Names, *, parts: int) -> dict[str, Store[Consume
     naming = frozenset((names.config_map, names.secret, names.provider_class))
     indexes = {
         "sources": _named_sources,
-        "names": _names_by(naming),
+        "naming": _is_naming(naming),
     }
     return {
         kind: Store(
@@ -63,7 +63,7 @@ def template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
 
 
 def _named_sources(consumer: Consumer) -> Iterable[Hashable]:
-    """Return the hashes of the sources that are named: a fifth of what their keys would take.
+    """Return the hashes of the sources that it names: a fifth of what their keys would take.
 
     Two sources may share one, and not all are used, so callers check the uses too.
     """
@@ -77,18 +77,18 @@ def _has_equal_index_inputs(old: Consumer, new: Consumer) -> bool:
     return before == after and template_in(old) == template_in(new)
 
 
-def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:
-    """Create an index of the consumers that may name sources, by their namespace.
+def _is_naming(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:
+    """Create an index of the consumers that may name sources, under True.
 
     `annotations` are those of Reloader's dialect that name sources.
     """
 
-    def names(consumer: Consumer) -> Iterable[Hashable]:
+    def naming(consumer: Consumer) -> Iterable[Hashable]:
         for found in (consumer.annotations, consumer.template_annotations):
             if found and (
                 not annotations.isdisjoint(found) or names_sources(found.get(FOLLOW, ""))
             ):
-                return (consumer.key.namespace,)
+                return (True,)
         return ()
 
-    return names
+    return naming

@@ -8,8 +8,8 @@ garbage collector; packed they take 650 bytes (measured), as much as the spec.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from sys import intern
 
 import msgspec
@@ -32,9 +32,6 @@ class Uses(msgspec.Struct, eq=False, gc=False):
     #: The encoded pod spec as long as `namespace` is set, then the packed uses.
     content: bytes
     namespace: str | None = None
-    #: The hashes of all sources that the pod spec names, used or not, which need not be found for
-    #: that; packed, as a tuple of them would take four times the memory.
-    hashes: bytes = b""
     bound: str = ""
 
     def __iter__(self) -> Iterator[Use]:
@@ -78,25 +75,36 @@ class Uses(msgspec.Struct, eq=False, gc=False):
             for kind, namespace, name in (item.source for item in _named.decode(self.packed))
         }
 
-    def source_hashes(self) -> Sequence[int]:
-        """Return the hashes of the used sources, and maybe of others; always the same ones."""
-        return memoryview(self.hashes).cast("q")
+    def source_hashes(self) -> set[int]:
+        """Return the hashes of the used sources, and maybe of others that the pod spec names.
+
+        Does not find the uses, which takes ten times as long.
+        """
+        if self.namespace is not None:
+            with suppress(Exception):  # then `over_budget` says that it cannot be read
+                named = named_sources(self._decode_spec())
+                # An object key has the hash of an equal tuple.
+                return {hash((kind, self.namespace, source_name(name))) for kind, name in named}
+        return {hash(source) for source in self.sources()}
 
     def _fields(self) -> tuple[object, ...]:
-        return self.namespace, self.content, self.hashes, self.bound
+        return self.namespace, self.content, self.bound
 
     def _find_all(self) -> None:
         if self.namespace is None:
             return
-        spec, namespace = _spec_decoder.decode(self.content), self.namespace
         try:
-            self.content = _encoder.encode(find_uses(PodTemplate(spec=spec), namespace))
+            spec = self._decode_spec()
+            self.content = _encoder.encode(find_uses(PodTemplate(spec=spec), self.namespace))
         except LimitExceeded as error:
             self.content, self.bound = NO_USES.content, str(error)
         except Exception as error:  # one workload must not stop what reads the policies of all
             self.content = NO_USES.content
             self.bound = f"a pod spec that cannot be read ({type(error).__name__})"
         self.namespace = None
+
+    def _decode_spec(self) -> PodSpec:
+        return _spec_decoder.decode(self.content)
 
 
 class _Named(msgspec.Struct, array_like=True, gc=False):
@@ -118,22 +126,15 @@ def uses_of_template(template: PodTemplate, namespace: str) -> Uses:
     Raises:
         LimitExceeded: a large one exceeds a bound; of others, `over_budget` tells.
     """
-    spec, packed = _encoder.encode(template.spec), b""
+    spec = _encoder.encode(template.spec)
     if len(spec) > _KEPT_AT_MOST:
-        packed = _encoder.encode(find_uses(template, namespace))
-    named = named_sources(template.spec)
-    hashes = _pack({hash((kind, namespace, source_name(name))) for kind, name in named})
-    return Uses(packed, hashes=hashes) if packed else Uses(spec, namespace, hashes)
+        return pack_uses(find_uses(template, namespace))
+    return Uses(spec, namespace)
 
 
 def pack_uses(uses: Sequence[Use]) -> Uses:
     """Pack uses, in the order in which they are given."""
-    return Uses(_encoder.encode(tuple(uses)), hashes=_pack({hash(use.source) for use in uses}))
-
-
-def _pack(hashes: set[int]) -> bytes:
-    """Pack the hashes of object keys, which are those of equal tuples."""
-    return array("q", sorted(hashes)).tobytes()
+    return Uses(_encoder.encode(tuple(uses)))
 
 
 NO_USES = pack_uses(())
