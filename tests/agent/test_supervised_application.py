@@ -554,8 +554,9 @@ FRAGILE = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 status = os.environ["APP_STATUS"]
+is_broken = os.path.exists(sys.argv[1] + "/broken")
 with open(sys.argv[1] + "/notes", "a") as file: file.write(f"{os.getpid()} started {status}\\n")
-if os.path.exists(sys.argv[1] + "/broken"): sys.exit(9)
+if is_broken: sys.exit(9)
 if status != "0": sys.exit(int(status))
 while True: time.sleep(0.01)
 """
