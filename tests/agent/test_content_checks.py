@@ -384,7 +384,10 @@ def test_once_ends_where_there_is_nothing_to_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (("--check", "no-such-program {dir}"), "no-such-program ended with exit status 127"),
+        (
+            ("--check", "no-such-program {dir}"),
+            "no-such-program ended with exit status 127 (a program was not found)",
+        ),
         (("--check", "sleep 600"), "check timed out after 0.3s"),
         (("--stage", "/proc/stage"), "cannot write /proc/stage"),
     ],

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 #: ended it. Larger ones are the checker's own: `sshd -t` and `php -l` refuse with 255.
 _STATUSES_OF_NO_CHECK = {126, 127, *range(129, 128 + signal.NSIG)}
 
+#: What they mean: the program's own words are not in the log.
+_MEANINGS = {126: " (a program may not be executed)", 127: " (a program was not found)"}
+
 
 class Checker:
     """Runs checks; a result is PASSED, REFUSED or, when a check itself failed, ERROR."""
@@ -131,7 +134,8 @@ class Checker:
             elif not outcome.started:
                 done(ERROR, f"check could not run: {output}", outcome.status)
             elif outcome.status in _STATUSES_OF_NO_CHECK:
-                instead = f"check could not run: {words[0]} ended with exit status {outcome.status}"
+                status = f"exit status {outcome.status}{_MEANINGS.get(outcome.status, '')}"
+                instead = f"check could not run: {words[0]} ended with {status}"
                 text = mark_output(output and f"check could not run: {output}", instead)
                 done(ERROR, text, outcome.status)
             elif outcome.status and _may_not_bind(output):
