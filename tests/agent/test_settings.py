@@ -53,6 +53,7 @@ def complaint(*arguments: str) -> str:
         (["--url", "http:///x"], "--url: invalid URL: the host is missing"),
         (["--url", f"http://host:{'9' * 5000}/"], "--url: invalid port: expected a number"),
         (["--url", f"unix:/{'x' * 107}:/"], "invalid unix socket URL: the path must not exceed"),
+        (["--max-directory-size", "0"], 'invalid size "0": must be more than 0'),
         (["--max-size", "9" * 5000], "expected a number of bytes, such as 512, 64Ki or 1Mi"),
         (["--url", "http://h", "--status", "2000"], 'invalid list of HTTP status codes "2000"'),
         (["--method", "POST"], "--method requires --url"),

@@ -37,6 +37,7 @@ from hotmap.agent.settings.values import (
     parse_path,
     parse_pattern,
     parse_positive_duration,
+    parse_positive_size,
     parse_secret_path,
     parse_size,
     parse_socket_path,
@@ -100,7 +101,7 @@ def _watch_settings(flags: FlagValues, directories: tuple[str, ...]) -> WatchSet
         settle_max=flags.one("settle-max", parse_duration, 2.0),
         poll_interval=flags.one("poll-interval", parse_positive_duration, 0.0),
         target_file=flags.path("target-file"),
-        max_directory_size=flags.one("max-directory-size", parse_size, 64 << 20),
+        max_directory_size=flags.one("max-directory-size", parse_positive_size, 64 << 20),
         permissions=flags.has("stage") and not flags.has("stage-mode"),
     )
 

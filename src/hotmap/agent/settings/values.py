@@ -25,6 +25,7 @@ __all__ = [
     "parse_path",
     "parse_pattern",
     "parse_positive_duration",
+    "parse_positive_size",
     "parse_secret_path",
     "parse_signal",
     "parse_size",
@@ -142,6 +143,14 @@ def parse_size(text: str) -> int:
     if unit not in _SIZES or number is None:
         raise InvalidValue("size", "expected a number of bytes, such as 512, 64Ki or 1Mi")
     return number * _SIZES[unit]
+
+
+def parse_positive_size(text: str) -> int:
+    """Parse a size that is more than 0: elsewhere, 0 often means that there is no limit."""
+    size = parse_size(text)
+    if size == 0:
+        raise InvalidValue("size", "must be more than 0")
+    return size
 
 
 def parse_mode(text: str) -> int:
