@@ -88,6 +88,19 @@ def test_file_names_with_control_characters_are_escaped_in_the_log(tmp_path: Pat
             assert r"a\x1b[2J\rb" in text
 
 
+@pytest.mark.parametrize("flag", ["--exec", "--check"])
+def test_failure_that_prints_the_time_is_logged_once(tmp_path: Path, flag: str) -> None:
+    """Without its output, the line would be the same at each attempt; new content is another."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, flag, "sh -c 'date +%N; exit 126'") as running:
+        for number, text in enumerate(("one", "two"), start=1):
+            volume.write(text=text)
+            eventually(lambda number=number: running.log.count("with exit status 126") == number)
+            outputs = {running.status()["message"]}
+            eventually(lambda outputs=outputs: len(outputs | {running.status()["message"]}) > 1)
+            assert running.log.count("with exit status 126") == number
+
+
 def test_marked_output_is_resolved_in_any_message() -> None:
     """Around other text, twice, and with the marks in the output itself."""
     marked = mark_output("one\x0e\ttwo\r\nthree", "failed")

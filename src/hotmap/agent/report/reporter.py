@@ -50,6 +50,8 @@ class Reporter:
         self._executor = executor
         #: Number of unexpected exceptions.
         self.internal_errors = 0
+        #: By rule, None for the check: the failure that was logged last, while nothing else was.
+        self._logged_failures: dict[object, tuple[str, dict[str, object]]] = {}
         #: What keeps the server from answering, as logged last; None before the start logs it.
         self._logged_problem: str | None = None
         self._server = Server(
@@ -85,10 +87,22 @@ class Reporter:
         return [problem for problem in problems if problem]
 
     def log(self, transitions: Iterable[Transition]) -> None:
-        """Log transitions, one line each."""
+        """Log transitions, one line each.
+
+        A failure that differs in omitted output only, such as a time, is not logged again.
+        """
         for transition in transitions:
+            text = self._to_log(transition.message)
+            rule = transition.fields.get("rule")
+            if transition.event == "check" or (transition.event == "failed" and rule):
+                failure = text, transition.fields
+                if self._logged_failures.get(rule) == failure:
+                    continue
+                self._logged_failures[rule] = failure
+            else:
+                self._logged_failures.clear()
             write = self._log.warning if transition.is_warning else self._log.info
-            write(transition.event, self._to_log(transition.message), **transition.fields)
+            write(transition.event, text, **transition.fields)
 
     def count_error(self, error: Exception) -> None:
         """Log and count an unexpected exception."""
