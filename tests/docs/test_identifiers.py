@@ -45,6 +45,7 @@ _FOREIGN_FLAGS = {
     "--overwrite",  # kubectl annotate
     "--authorization-mode",
     "--calls",
+    "--config",  # caddy
     *("--force-conflicts", "--force", "--server-side", "--validate"),  # kubectl apply, argocd
     "--from",  # kubectl create job
     "--replicas",  # kubectl scale

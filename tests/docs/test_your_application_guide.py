@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.loader import load_settings
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "your-application.md"
 
 #: The commands up to the pipe to kubectl, as words of a shell.
 INJECTIONS = re.findall(r"^hotmap (inject [^|]*)\|", GUIDE.read_text(), re.M)
+
+#: The flags in its table of programs.
+FLAGS = re.findall(r"^\| [^|]+ \| `(--[^`]+)` \|", GUIDE.read_text(), re.M)
 
 
 @pytest.mark.parametrize("command", INJECTIONS)
@@ -37,3 +44,14 @@ def test_injection_is_accepted_for_the_manifest_of_the_guide(command: str, tmp_p
 def test_guide_has_a_command_for_each_kind_of_application() -> None:
     """gunicorn, uvicorn, a handler of a signal, an HTTP endpoint."""
     assert len(INJECTIONS) == 4
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+def test_flags_of_other_programs_are_accepted(flags: str) -> None:
+    settings = load_settings(parse_arguments(["--dir", "/etc/app", *shlex.split(flags)]))
+    assert (len(settings.rules), settings.warnings) == (1, ())
+
+
+def test_guide_has_flags_for_other_programs() -> None:
+    """All but those that read their configuration only when they start."""
+    assert len(FLAGS) == 10
