@@ -171,6 +171,8 @@ VARIABLES = [
         _namespace("KUBERNETES_NAMESPACE", "Bad Ns"),
     ),
     ({"KUBECONFIG": "/nowhere:/else"}, "", "KUBECONFIG names no file that exists: /nowhere:/else"),
+    ({"KUBECONFIG": ":"}, "", "no cluster is configured: --kubeconfig and KUBECONFIG are not set"),
+    ({"KUBECONFIG": "/dev/zero"}, "", "kubeconfig /dev/zero cannot be read: it has more than 16"),
     ({"ALERT_ON_RELOAD": "true"}, "", "ALERT_ON_RELOAD=true requires ALERT_WEBHOOK_URL"),
     (
         {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": "planted"},

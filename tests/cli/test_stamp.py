@@ -341,6 +341,7 @@ def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
         (("--key-file", "/dev/null"), APP, "--key-file: /dev/null has 0 bytes; 16 or more"),
         (("--key-file", "/nowhere"), APP, "--key-file: cannot read /nowhere: no such file"),
         (("--key-file", "/dev/zero"), APP, "--key-file: /dev/zero has more than 65,536 bytes"),
+        (("-f", "/dev/zero"), APP, "cannot read /dev/zero: it has more than 64 MiB"),
         (("--key-file", ""), SECRET, '--key-file: invalid file "": expected the name of a file'),
         (("--filename", ""), APP, '--filename: invalid file "": expected a file, a directory or -'),
         (("--output", ""), APP, '--output: invalid file "": expected the name of a file or -'),

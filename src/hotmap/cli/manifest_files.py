@@ -25,6 +25,9 @@ __all__ = [
 #: The files of a directory that are read, as kubectl does.
 _SUFFIXES = (".yaml", ".yml", ".json")
 
+#: MiB; a pipe or a device may never end. 7 MB are 10,000 objects, and take 170 MB and 4 s.
+_LARGEST_FILE = 64
+
 
 def is_manifest(word: str) -> bool:
     """Return whether a word of a command line looks like the name of a manifest."""
@@ -100,10 +103,19 @@ def read_manifest(filename: str) -> str:
     """Read a file, or standard input for `-`.
 
     Raises:
-        ManifestError: it cannot be read, or is not UTF-8.
+        ManifestError: it cannot be read, is too large, or is not UTF-8.
     """
+    most = _LARGEST_FILE << 20
     try:
-        data = sys.stdin.buffer.read() if filename == "-" else Path(filename).read_bytes()
+        if filename == "-":
+            data = sys.stdin.buffer.read(most + 1)
+        else:
+            with Path(filename).open("rb") as file:
+                data = file.read(most + 1)
+        if len(data) > most:
+            raise ManifestError(
+                f"cannot read {describe_file(filename)}: it has more than {_LARGEST_FILE} MiB"
+            )
         return data.decode()
     except UnicodeDecodeError:
         raise ManifestError(f"cannot read {describe_file(filename)}: not valid UTF-8") from None

@@ -38,6 +38,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: life, so a minute is early enough (client-go: transport/token_source.go).
 TOKEN_PERIOD = 60.0
 
+#: MiB of a kubeconfig, certificate or key; a pipe or a device may never end.
+_LARGEST_FILE = 16
+
 _log = logging.getLogger(__name__)
 
 
@@ -301,12 +304,16 @@ def read_file(path: Path, title: str) -> bytes:
     """Read a file that settings name; `title` describes it in the error.
 
     Raises:
-        SettingsError: it cannot be read.
+        SettingsError: it cannot be read, or is too large.
     """
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read((_LARGEST_FILE << 20) + 1)
     except OSError as error:
         raise SettingsError(f"{title} {path} cannot be read: {error_text(error)}") from error
+    if len(content) > _LARGEST_FILE << 20:
+        raise SettingsError(f"{title} {path} cannot be read: it has more than {_LARGEST_FILE} MiB")
+    return content
 
 
 def error_text(error: Exception) -> str:

@@ -156,7 +156,7 @@ def load_config(kubeconfig: str | None = None, context: str | None = None) -> Cl
     Raises:
         SettingsError: no settings were found, or they cannot be used.
     """
-    named = kubeconfig or context or os.environ.get("KUBECONFIG")
+    named = kubeconfig or context or os.environ.get("KUBECONFIG", "").strip(os.pathsep)
     in_pod = os.environ.get("KUBERNETES_SERVICE_HOST")
     if named or _may_exist(_default_path(), unless_closed=bool(in_pod)):
         return load_kubeconfig(kubeconfig, context=context)

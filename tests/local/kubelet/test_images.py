@@ -75,6 +75,8 @@ def test_images_file_has_one_image_per_line(tmp_path: Path) -> None:
     assert read_images(path) == ["a=host:true", "b=host"]
     with pytest.raises(SettingsError, match="images file"):
         read_images(tmp_path / "none")
+    with pytest.raises(SettingsError, match="images file /dev/zero: it has more than 16 MiB"):
+        read_images(Path("/dev/zero"))
 
 
 def make_root(root: Path) -> None:

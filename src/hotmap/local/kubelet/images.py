@@ -25,6 +25,9 @@ __all__ = ["Image", "ImageMissing", "Images", "parse_image", "read_images"]
 _OWN_PLACES = (Path(sys.prefix), Path(sys.base_prefix), Path(hotmap.__file__).parents[1])
 _AGNHOST = Path(hotmap.__file__).parent / "local" / "programs" / "agnhost.py"
 
+#: MiB of a file that names images; a pipe or a device may never end.
+_LARGEST_FILE = 16
+
 
 class ImageMissing(HotmapError):
     """Raised for an image without an entry, where the container has no command either."""
@@ -131,12 +134,16 @@ def read_images(path: Path) -> list[str]:
     """Read a file with one image per line; empty lines and those that begin with # do not count.
 
     Raises:
-        SettingsError: it cannot be read.
+        SettingsError: it cannot be read, or is too large.
     """
     try:
-        lines = path.read_text().splitlines()
+        with path.open() as file:
+            text = file.read((_LARGEST_FILE << 20) + 1)
     except OSError as error:
         raise SettingsError(f"cannot read images file {path}: {os_reason(error)}") from None
     except UnicodeDecodeError:
         raise SettingsError(f"cannot read images file {path}: not valid UTF-8") from None
-    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if len(text) > _LARGEST_FILE << 20:
+        raise SettingsError(f"cannot read images file {path}: it has more than {_LARGEST_FILE} MiB")
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
