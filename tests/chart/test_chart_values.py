@@ -459,6 +459,16 @@ def test_two_releases_do_not_share_cluster_wide_names() -> None:
     assert not cluster_wide & set(second)
 
 
+INVALID_ELECTIONS = (
+    ("leaseDuration=1h", 'leaseDuration "1h": expected whole seconds from 1s to 10m'),
+    ("leaseDuration=10.5s", 'leaseDuration "10.5s": expected whole seconds from 1s to 10m'),
+    ("leaseDuration=7s", "renewDeadline, 7s, must be shorter than leaseDuration, 7s"),
+    ("leaseDuration=9s,reloaderCompat=true", "renewDeadline, 10s, must be shorter than lease"),
+    ("retryPeriod=99ms", 'retryPeriod "99ms": expected 100ms or more'),
+    ("retryPeriod=6s", "1.2 times leaderElection.retryPeriod, 6s, must be shorter than renew"),
+)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -498,7 +508,14 @@ def test_two_releases_do_not_share_cluster_wide_names() -> None:
         ("image.tag=:7", 'invalid image "hotmap::7": expected a repository'),
         ("global.imageRegistry=https://a.b", 'invalid image "https://a.b/hotmap:0.1.0": expected'),
         ("settle=5", "/settle"),
+        ("settle=61m", 'invalid settle "61m": must not exceed 1h'),
+        ("reloader.settleMax=2h", 'invalid settleMax "2h": must not exceed 1h'),
+        ("settleMax=100ms", 'settleMax "100ms": must not be shorter than settle, which is 500ms'),
+        ("settle=1m30s,settleMax=1.4m", "must not be shorter than settle, which is 1m30s"),
+        ("podCheckRate=101", "/podCheckRate"),
+        ("podCheckRate=100.5", "/podCheckRate"),
         ("reloader.leaderElection.leaseDuration=15", "/leaderElection/leaseDuration"),
+        *((f"leaderElection.{time}", message) for time, message in INVALID_ELECTIONS),
     ],
 )
 def test_invalid_value_is_refused(values: str, message: str) -> None:
@@ -509,6 +526,18 @@ def test_invalid_value_is_refused(values: str, message: str) -> None:
     # Lint logs what a template refuses, with its quotes escaped, and goes on.
     done = helm("lint", str(CHART), f"--set={values}", check=False)
     assert message in (done.stdout + done.stderr).replace('\\"', '"')
+
+
+def test_longest_and_shortest_times_are_allowed() -> None:
+    """As by the controller, which has the same bounds."""
+    for values in (
+        "settle=1h,settleMax=60m,leaderElection.leaseDuration=10m",
+        "settle=0s,settleMax=0s,leaderElection.retryPeriod=100ms,podCheckRate=0.5",
+        "settle=500ms,leaderElection.leaseDuration=9s,leaderElection.renewDeadline=2.5s",
+        "settleMax=1h0ms,reloaderCompat=true,podCheckRate=100",
+        "shadow=true,leaderElection.leaseDuration=1h",
+    ):
+        helm("template", "hotmap", str(CHART), f"--set={values}")
 
 
 SELECTORS = (

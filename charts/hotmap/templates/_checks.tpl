@@ -50,6 +50,59 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The seconds of a duration that the schema allows, such as 1m30s. */}}
+{{- define "hotmap.seconds" -}}
+{{- $seconds := 0.0 -}}
+{{- $units := dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 -}}
+{{- range regexFindAll `[0-9.]+(ms|s|m|h)` . -1 -}}
+{{- $unit := regexFind `[a-z]+` . -}}
+{{- $seconds = addf $seconds (mulf (trimSuffix $unit .) (get $units $unit)) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}
+
+{{/* Durations that the controller would refuse at its start, with its own rules. */}}
+{{- define "hotmap.checkTimes" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $seconds := dict -}}
+{{- range $name := list "settle" "settleMax" -}}
+{{- $text := get $settings $name | default "" -}}
+{{- $_ := set $seconds $name (include "hotmap.seconds" $text | float64) -}}
+{{- if gt (get $seconds $name) 3600.0 -}}
+{{- fail (printf "invalid %s %q: must not exceed 1h" $name $text) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $settings.settleMax (lt $seconds.settleMax (ternary $seconds.settle 0.5 (not (not $settings.settle)))) -}}
+{{- fail (printf "invalid settleMax %q: must not be shorter than settle, which is %s" $settings.settleMax ($settings.settle | default "500ms")) -}}
+{{- end -}}
+{{- $given := dict -}}
+{{- if not $settings.shadow -}}
+{{- range $name, $text := $settings.leaderElection | default dict -}}
+{{- if $text -}}{{- $_ := set $given $name $text -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $given -}}
+{{- $reloaders := dict "leaseDuration" "15s" "renewDeadline" "10s" "retryPeriod" "2s" -}}
+{{- $ours := dict "leaseDuration" "10s" "renewDeadline" "7s" "retryPeriod" "2s" -}}
+{{- $times := mergeOverwrite (ternary $reloaders $ours (eq (include "hotmap.compat" .) "true")) $given -}}
+{{- $duration := include "hotmap.seconds" $times.leaseDuration | float64 -}}
+{{- $deadline := include "hotmap.seconds" $times.renewDeadline | float64 -}}
+{{- $retry := include "hotmap.seconds" $times.retryPeriod | float64 -}}
+{{- if or (lt $duration 1.0) (gt $duration 600.0) (ne $duration (floor $duration)) -}}
+{{- fail (printf "invalid leaderElection.leaseDuration %q: expected whole seconds from 1s to 10m" $times.leaseDuration) -}}
+{{- end -}}
+{{- if lt $retry 0.1 -}}
+{{- fail (printf "invalid leaderElection.retryPeriod %q: expected 100ms or more" $times.retryPeriod) -}}
+{{- end -}}
+{{- if le $duration $deadline -}}
+{{- fail (printf "leaderElection.renewDeadline, %s, must be shorter than leaseDuration, %s" $times.renewDeadline $times.leaseDuration) -}}
+{{- end -}}
+{{- if le $deadline (mulf 1.2 $retry) -}}
+{{- fail (printf "1.2 times leaderElection.retryPeriod, %s, must be shorter than renewDeadline, %s" $times.retryPeriod $times.renewDeadline) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Values that the schema cannot judge: fails with one sentence. */}}
 {{- define "hotmap.check" -}}
 {{- range $name := list "nameOverride" "fullnameOverride" -}}
@@ -72,6 +125,7 @@
 {{- end -}}
 {{- end -}}
 {{- include "hotmap.checkTexts" . -}}
+{{- include "hotmap.checkTimes" . -}}
 {{- if and .Values.enableHA (lt (include "hotmap.replicas" . | int) 2) -}}
 {{- fail (printf "enableHA is true and replicas is %s: set replicas to 2 or more, or leave it out" (include "hotmap.replicas" .)) -}}
 {{- end -}}
