@@ -490,8 +490,10 @@ class Client:
         try:
             decoded: T = decode(_decoder(type), body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            is_html = body.lstrip()[:1] == b"<"
+            problem = "HTML, as of a proxy or a login page, and not JSON" if is_html else error
             raise Unavailable(
-                f"{self.server} returned an invalid response to {path}: {error}",
+                f"{self.server} returned an invalid response to {path}: {problem}",
                 code=502,
                 reason="BadGateway",
             ) from error
