@@ -214,8 +214,8 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
             "standard input: invalid YAML at line 2: a document ends here; separate two with a "
             "line ---",
         ),
-        ("-f -", b"a: *b\n", "standard input: invalid YAML at line 1: the alias *b has no anchor "
-         "&b"),
+        ("-f -", b"a: *hunter2\n", "standard input: invalid YAML at line 1: an alias (*) has no "
+         "anchor (&); put a text that begins with * in quotes"),
         ("-f -", b"kind: Service\n", "standard input: no pod template found, nothing to inject "
          "into"),
         ("-f /nowhere", b"", "cannot read /nowhere: no such file or directory"),

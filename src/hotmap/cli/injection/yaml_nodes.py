@@ -235,10 +235,10 @@ class _Composer:
 
     def _alias(self, event: Any) -> Node:
         original = self._anchors.get(event.anchor)
-        if original is None:
+        if original is None:  # not named: it may be a password that begins with *
             raise yaml.composer.ComposerError(
-                None, None, f"the alias *{event.anchor} has no anchor &{event.anchor}",
-                event.start_mark,
+                None, None, "an alias (*) has no anchor (&); put a text that begins with * in "
+                "quotes", event.start_mark,
             )  # fmt: skip
         self._size += self._sizes[event.anchor]
         self._aliased += self._sizes[event.anchor]
