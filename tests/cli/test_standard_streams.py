@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,22 @@ def test_full_disk_is_an_error(words: tuple[str, ...], buffered: str) -> None:
     with os.fdopen(writing, "w") as broken:
         done = run_with_output(words, broken, buffered=buffered, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_disk_that_becomes_full_is_an_error(
+    words: tuple[str, ...], buffered: str, tmp_path: Path
+) -> None:
+    """Where a part was written: half of the manifests must not be a success."""
+    with (tmp_path / "output").open("w") as output:
+        done = run_with_output(
+            words, output, buffered=buffered, stderr=subprocess.PIPE,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+        )  # fmt: skip
+    assert (tmp_path / "output").stat().st_size == 100
+    assert done.returncode == FAILED
+    assert done.stderr.endswith("cannot write to standard output: file too large\n")
 
 
 @pytest.mark.parametrize("words", [("stats",), ("inject", "-f", "nosuch"), ("agent", "--x"), ()])

@@ -18,9 +18,9 @@ import click
 
 from hotmap import __version__
 from hotmap.agent.runtime.standard_streams import (
-    escape_what_locale_lacks,
     flush_output,
     lost_output,
+    prepare_output,
     print_message,
 )
 from hotmap.cli.alert_flags import AlertFlags
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     Unexpected exceptions pass, and `__main__` describes them without a traceback.
     """
     _replace_closed_streams()
-    escape_what_locale_lacks()
+    prepare_output()
     return flush_output(_program_name(), _run(arguments))
 
 

@@ -8,7 +8,7 @@ import sys
 
 from hotmap.core.text import printable
 
-__all__ = ["escape_what_locale_lacks", "flush_output", "lost_output", "print_message", "print_text"]
+__all__ = ["flush_output", "lost_output", "prepare_output", "print_message", "print_text"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,15 +31,25 @@ def print_message(text: str) -> None:
         _discard(sys.stderr)
 
 
-def escape_what_locale_lacks() -> None:
-    """Print characters that the locale's encoding lacks, such as …, as \\u2026."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+def prepare_output() -> None:
+    """Escape characters that the locale's encoding lacks, such as … to \\u2026; buffer the output.
+
+    With PYTHONUNBUFFERED, Python does not see that a disk took a part of a text, so the rest would
+    be lost without an error (python/cpython: Modules/_io/textio.c, _textiowrapper_writeflush).
+    """
+    stdout = sys.stdout
+    if not isinstance(stdout, io.TextIOWrapper):
+        return
+    stdout.reconfigure(errors="backslashreplace")
+    if isinstance(stdout.buffer, io.RawIOBase):
+        sys.stdout = os.fdopen(
+            stdout.fileno(), "w", 1, stdout.encoding, stdout.errors, closefd=False
+        )
 
 
 def print_text(program: str, text: str) -> None:
     """Print a text to standard output; ends the program if that is impossible."""
-    escape_what_locale_lacks()
+    prepare_output()
     try:
         if sys.stdout is not None:
             sys.stdout.write(f"{text.rstrip()}\n")
