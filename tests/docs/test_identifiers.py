@@ -49,7 +49,7 @@ _FOREIGN_FLAGS = {
     *("--force-conflicts", "--force", "--server-side", "--validate"),  # kubectl apply, argocd
     "--from",  # kubectl create job
     "--replicas",  # kubectl scale
-    *("--create-namespace", "--values", "--set"),  # helm install
+    *("--create-namespace", "--values", "--set", "--force-replace"),  # helm
     *("--volume-dir", "--webhook-method", "--webhook-retries", "--webhook-status-code", "--web"),
     *("--cluster", "--delay-interval", "--write"),  # python -m benchmarks
     *("--dns", "--kubectl"),  # python -m tests.cluster
