@@ -63,6 +63,10 @@ from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
             "--etcd: invalid URL 'http://127.0.0.1:99999': expected http://HOST:PORT",
         ),
         (
+            "local up --etcd http://root:hunter2@127.0.0.1:1",
+            "--etcd: a user or password in the URL is not supported",
+        ),
+        (
             "local up --etcd http://[::1",
             "--etcd: invalid URL 'http://[::1': expected http://HOST:PORT",
         ),

@@ -238,6 +238,14 @@ def test_status_without_controller_is_an_error(stage: Stage) -> None:
             ["status", "--url=nonsense"],
             '--url: invalid URL "nonsense": expected an http or https URL',
         ),
+        (
+            ["status", "--url=http://ann:hunter2@127.0.0.1:1"],
+            "hotmap: --url: a user or password in the URL is not supported\n",
+        ),
+        (
+            ["dashboard", "--url=http://ann:hunter2@127.0.0.1:1"],
+            "hotmap: --url: a user or password in the URL is not supported\n",
+        ),
         (["status", "--selector=a=b=c"], '--selector: invalid selector "a=b=c": '),
         (
             ["status", "a/b/c/d"],

@@ -229,6 +229,11 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
             " 'c:6443'",
         ),
         (
+            kubeconfig(cluster={"server": "https://ann:geheim@[c"}),
+            "cluster 'c' in kubeconfig {path} has a server with a user or password, which is not"
+            " supported: use a token",
+        ),
+        (
             kubeconfig(cluster={"proxy-url": "socks4://p"}),
             "cluster 'c' in kubeconfig {path} has a proxy-url that is not a URL with one of the"
             " schemes http, https, socks5, socks5h",

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from hotmap.agent.runtime.standard_streams import print_message
 from hotmap.cli.command_options import DashboardOptions
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
-from hotmap.cli.status_client import StatusClient, connect, default_namespace
+from hotmap.cli.status_client import StatusClient, check_url, connect, default_namespace
 from hotmap.cli.status_output import read_document
 from hotmap.cli.status_response import ControllerAway
 from hotmap.cli.stop_signals import on_stop_signal
@@ -35,7 +35,9 @@ def run_dashboard(
     """
     if not options.address:  # of a variable that is not set: all addresses would be meant
         raise SettingsError('--address: invalid address "": expected an address such as 127.0.0.1')
-    # An unusable kubeconfig is reported here, and not on the page.
+    # An unusable address or kubeconfig is reported here, and not on the page.
+    if address.url:
+        check_url(address.url)
     cluster_url = "" if address.url else cluster.load().server
     asyncio.run(_serve(options, cluster, address, cluster_url))
     return 0

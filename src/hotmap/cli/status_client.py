@@ -13,7 +13,7 @@ from hotmap.core.errors import SettingsError
 from hotmap.core.text import printable
 from hotmap.kube.client import Client
 
-__all__ = ["StatusClient", "connect", "default_namespace"]
+__all__ = ["StatusClient", "check_url", "connect", "default_namespace"]
 
 
 class StatusClient:
@@ -52,15 +52,24 @@ async def connect(
         SettingsError: the kubeconfig cannot be used.
     """
     if address.url:
-        if not address.url.startswith(("http://", "https://")):
-            raise SettingsError(
-                f'--url: invalid URL "{address.url}": expected an http or https URL'
-            )
+        check_url(address.url)
         yield StatusClient(fetch_from_url(address.url), namespace=default_namespace(cluster))
         return
     async with Client(cluster.load(), user_agent="hotmap-cli", limits=LIMITS) as client:
         fetch = await find_controller(client, address)
         yield StatusClient(fetch, namespace=client.namespace)
+
+
+def check_url(url: str) -> None:
+    """Refuse what `--url` cannot be.
+
+    Raises:
+        SettingsError: it is not the URL of a server, or has credentials, which messages would show.
+    """
+    if "@" in url:
+        raise SettingsError("--url: a user or password in the URL is not supported")
+    if not url.startswith(("http://", "https://")):
+        raise SettingsError(f'--url: invalid URL "{url}": expected an http or https URL')
 
 
 def default_namespace(cluster: ClusterOptions) -> str:

@@ -263,6 +263,11 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
     origin = f"kubeconfig {context.origin}, context {name!r}"
     cluster_name = f"cluster {context.cluster!r} in kubeconfig {cluster.origin}"
     server = (cluster.server or "").rstrip("/")
+    if "@" in server:  # would be in messages, logs and the status
+        raise SettingsError(
+            f"{cluster_name} has a server with a user or password, which is not supported: use a"
+            " token"
+        )
     if not _is_server(server):
         raise SettingsError(
             f"{cluster_name} needs a server like https://host:6443, but has {server!r}"

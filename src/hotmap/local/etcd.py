@@ -338,6 +338,8 @@ class _Gateway:
     """etcd's JSON gateway: one connection for requests, one for the watch."""
 
     def __init__(self, url: str) -> None:
+        if "@" in url:  # would be in messages
+            raise SettingsError("--etcd: a user or password in the URL is not supported")
         self.url = url.rstrip("/")
         try:
             parts = urlsplit(self.url)
