@@ -46,6 +46,7 @@ from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
             "No such command 'controler'; did you mean 'controller'; see 'hotmap --help'",
         ),
         ("frobnicate", "No such command 'frobnicate'; see 'hotmap --help'"),
+        ("version", "No such command 'version'; write '--version'; see 'hotmap --help'"),
         ("local down", "No such command 'down'; see 'hotmap local --help'"),
         ("demo twice", "Got unexpected extra argument (twice); see 'hotmap demo --help'"),
         ("status --wait", "Option '--wait' requires an argument; see 'hotmap status --help'"),

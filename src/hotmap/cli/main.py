@@ -93,6 +93,7 @@ def _run(arguments: Sequence[str]) -> int:
             or _hint_at_replaced_flag(error)
             or _hint_at_manifests(error, arguments)
             or _hint_at_kind(error, arguments)
+            or _hint_at_version(arguments)
         ):
             message = f"{message.partition('; did you mean')[0]}; {hint}"
         return _fail(f"{message}; see '{command} --help'", error.exit_code)
@@ -183,6 +184,11 @@ def _hint_at_kind(error: click.UsageError, words: Sequence[str]) -> str:
     return next(
         (f"write '{kind}/{name}'" for kind, name in named if name in extra and is_kind(kind)), ""
     )
+
+
+def _hint_at_version(words: Sequence[str]) -> str:
+    """Say how the version is asked for, which is a command of kubectl and helm; else ""."""
+    return "write '--version'" if words[:1] == ["version"] else ""
 
 
 def _replace_closed_streams() -> None:
