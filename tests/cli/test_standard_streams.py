@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent.agents import eventually
 
 #: The call itself is wrong; or its output could not be written.
 WRONG, FAILED = 2, 1
@@ -97,3 +100,33 @@ def test_characters_that_the_locale_lacks_are_escaped(words: tuple[str, ...]) ->
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: hotmap ")
+
+
+def bytes_waiting(pipe: int) -> int:
+    """Return the number of unread bytes in a pipe."""
+    held = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+    return int.from_bytes(held, sys.byteorder)
+
+
+def test_pipes_that_do_not_block_are_waited_for() -> None:
+    """Node.js sets its children's pipes so: half of the manifests must not be taken for all."""
+    half = WORKLOAD + "# " + "x" * 50_000 + "\n"
+    input_reader, input_writer = os.pipe()
+    output_reader, output_writer = os.pipe()
+    os.set_blocking(input_reader, False)
+    os.set_blocking(output_writer, False)
+    with subprocess.Popen(
+        [sys.executable, "-m", "hotmap", "stamp", "--filename", "-"],
+        stdin=input_reader, stdout=output_writer, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        os.close(output_writer)
+        os.write(input_writer, half.encode())
+        eventually(lambda: bytes_waiting(input_writer) == 0)
+        os.write(input_writer, b"---\n" + half.encode())
+        os.close(input_writer)
+        eventually(lambda: bytes_waiting(output_reader) > 60_000 or process.poll() is not None)
+        with os.fdopen(output_reader) as output:
+            assert output.read() == f"{half}---\n{half}"
+        _, problems = process.communicate()
+    os.close(input_reader)
+    assert (process.returncode, problems) == (0, "")

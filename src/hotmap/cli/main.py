@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -72,6 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     Unexpected exceptions pass, and `__main__` describes them without a traceback.
     """
     _replace_closed_streams()
+    _wait_for_streams()
     prepare_output()
     return flush_output(_program_name(), _run(arguments))
 
@@ -204,6 +206,16 @@ def _replace_closed_streams() -> None:
     ):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
+
+
+def _wait_for_streams() -> None:
+    """Make standard streams block, where the caller, such as Node.js, has made its pipes not to.
+
+    Otherwise Python takes what a pipe holds at the moment for all that the writer writes.
+    """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # one of a test has no descriptor
+            os.set_blocking(stream.fileno(), True)
 
 
 def _program_name() -> str:
