@@ -309,6 +309,16 @@ def test_invalid_certificates_are_reported(tmp_path: Path) -> None:
         config.ssl_context()
 
 
+def test_kubeconfig_of_a_pipe_is_read_once() -> None:
+    """A shell gives one for `<(sops decrypt …)`, and some commands load the settings again."""
+    reading, writing = os.pipe()
+    os.write(writing, yaml.safe_dump(kubeconfig()).encode())
+    os.close(writing)
+    first, second = (load_kubeconfig(f"/dev/fd/{reading}") for _ in range(2))
+    os.close(reading)
+    assert first.server == second.server == "https://c:6443"
+
+
 def test_missing_kubeconfig_error_names_the_options(empty_home: Path) -> None:
     """A person who has nothing learns what to set and what to start."""
     with pytest.raises(SettingsError) as caught:

@@ -10,6 +10,7 @@ import base64
 import binascii
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -240,7 +241,7 @@ def _kubeconfig_paths(path: str | None) -> list[Path]:
 def _read_kubeconfig(path: Path) -> _File:
     import yaml  # costs 15 ms, which a pod with a service account does not need
 
-    text = read_file(path, "kubeconfig")
+    text = _read_pipe(path) if _is_pipe(path) else read_file(path, "kubeconfig")
     try:
         content = yaml.safe_load(text) or {}
         if not isinstance(content, dict):
@@ -256,6 +257,19 @@ def _read_kubeconfig(path: Path) -> _File:
         raise SettingsError(f"kubeconfig {path} is not valid YAML: nested too deeply") from None
     except msgspec.ValidationError as error:
         raise SettingsError(f"kubeconfig {path} is not valid: {error}") from error
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo()
+    except OSError:  # reading it says why
+        return False
+
+
+@cache
+def _read_pipe(path: Path) -> bytes:
+    """Read what can be read only once, as of `--kubeconfig <(sops decrypt …)`."""
+    return read_file(path, "kubeconfig")
 
 
 def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> ClusterConfig:
