@@ -210,6 +210,29 @@ def test_template_change_proves_pods_only_if_no_other_source_changed_later(
 
 
 @pytest.mark.parametrize(
+    ("starts", "rolling", "since"),
+    [
+        pytest.param([created(990.2)], False, 990.2, id="all pods were created since"),
+        pytest.param([created(980.0), created(990.2)], False, 0.0, id="a pod is from before"),
+        pytest.param([created(990.2)], True, 0.0, id="pods are being replaced"),
+        pytest.param(None, False, 0.0, id="the pods were not checked"),
+    ],
+)
+def test_template_change_proves_only_pods_that_were_created_since(
+    starts: list[PodStart] | None, rolling: bool, since: float
+) -> None:
+    """A source is adopted without a check of pods if its uses alone have changed."""
+    before = deployment(ENV.replace("key: LEVEL", "key: other"))
+    config = config_map("app", {"LEVEL": "info", "other": "x"}, changed_at=900)
+    first = decide(snapshot(before, config)).assessment
+    old = record_applied(before, None, first.findings, key_id=KEY.id, generation=1)
+    who = msgspec.structs.replace(deployment(ENV), generation=2, rolling=rolling)
+    taken = snapshot(who, config, record=old, now=1000.0)
+    assessment = decide(taken._replace(template=TemplateChange(990.2, 2)), starts).assessment
+    assert (assessment.verdict, assessment.proven_since) == (Verdict.ADOPT, since)
+
+
+@pytest.mark.parametrize(
     ("deleted_at", "visible", "since"),
     [
         pytest.param(None, True, 990.2, id="never existed"),

@@ -8,15 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 from tests.core.freshness import assess_sources
-from tests.support.objects import ENV, FILES, KEY, config_map, workload
+from tests.support.objects import ENV, FILES, KEY, config_map, snapshot, workload
 
 from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.evidence import PodStart, Span
+from hotmap.core.decide.own_rollouts import is_written
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import recorded_revision, revision_of
-from hotmap.core.decide.source_snapshot import take_snapshots
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.decide.source_snapshot import ChangeSummary, take_snapshots
+from hotmap.core.model.consumer import REVISION, Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ManagedFields, ObjectKey
 from hotmap.core.model.source import Source, source_from_config_map
@@ -127,6 +128,34 @@ def test_mark_that_another_wrote_after_the_change_needs_no_action() -> None:
     assessment = decide(who, new, before)
     assert assessment.verdict is Verdict.ADOPT
     assert assessment.reason.endswith("is already in the pod template")
+
+
+@pytest.mark.parametrize(
+    ("writing", "observed", "written_at", "counts"),
+    [
+        pytest.param(Writing.REVISION, True, 51, True, id="a revision after the change"),
+        pytest.param(Writing.REVISION, True, 45, False, id="a revision before it"),
+        pytest.param(Writing.REVISION, False, 45, False, id="a revision perhaps before it"),
+        pytest.param(Writing.ENV_VARS, True, 51, True, id="a mark after the change"),
+        pytest.param(Writing.ENV_VARS, True, 45, False, id="a mark before it"),
+        pytest.param(Writing.ENV_VARS, False, 45, True, id="a mark after the source's time"),
+        pytest.param(Writing.ENV_VARS, False, 39, False, id="a mark before the source's time"),
+    ],
+)
+def test_template_has_to_be_written_after_the_change(
+    writing: Writing, observed: bool, written_at: float, counts: bool
+) -> None:
+    """Where nobody watched, the source's time alone is known; Reloader's mark names the content."""
+    new = read(NEW, version=2, changed_at=40)
+    who = marked(new.stamp)
+    (current,) = take_snapshots(who.uses, {new.key: new}, KEY)
+    changes = ChangeSummary(latest=50.0 if observed else None)
+    current = current._replace(changed_at=50.0, changed_after=40.0, changes=changes)
+    made = snapshot(who, policy=Policy(writing=writing))
+    who = msgspec.structs.replace(
+        who, template_annotations={REVISION: made.revision}, written_at=written_at
+    )
+    assert is_written(made._replace(consumer=who), current) is counts
 
 
 @pytest.mark.parametrize(
