@@ -124,6 +124,42 @@ async def test_expired_position_leads_to_one_list(
     assert server.count("watch") == 2
 
 
+async def test_position_that_a_restored_server_has_not_reached_leads_to_one_list(
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
+    """The watch would show nothing of what was restored, nor of the changes before the position."""
+    backup = truth.revision, dict(truth.objects), list(truth.history)
+    async with reflect(timing=FAST._replace(silence=1e6)) as reflection:
+        await server.wait_for_requests("watch", 1)
+        truth.put("c", "1")
+        truth.put("a", "2")
+        await reflection.converged()
+        server.script("watch", reset_unanswered)
+        truth.revision, truth.objects, truth.history = backup
+        server.cut()
+        truth.put("b", "2")
+        await reflection.converged()
+        assert reflection.deleted == ["c"]
+        truth.put("b", "3")
+        await reflection.converged()
+    assert (server.count("list"), server.count("check")) == (2, 1)
+
+
+async def test_outage_without_a_restore_needs_no_list(
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
+    """One object is read after it, and none when the watch is resumed again."""
+    async with reflect() as reflection:
+        await server.wait_for_requests("watch", 1)
+        # A request on a connection that was kept is sent twice.
+        server.script("watch", reset_unanswered, reset_unanswered, ends_at_once, ends_at_once)
+        server.cut()
+        truth.put("c", "1")
+        await server.wait_for_requests("watch", 6)
+        await reflection.converged()
+    assert (server.count("list"), server.count("check")) == (1, 1)
+
+
 async def test_retry_after_is_honoured(server: FaultServer, reflect: Reflect) -> None:
     """After 429 the server is left alone for as long as it asks."""
     server.script("watch", throttled(1))

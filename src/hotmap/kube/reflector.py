@@ -28,7 +28,7 @@ from hotmap.core.errors import (
 from hotmap.core.model.objects import CommonMeta, ObjectKey
 from hotmap.core.resource_version import is_newer
 from hotmap.core.text import parse_number
-from hotmap.kube.client import Client
+from hotmap.kube.client import Client, Page
 from hotmap.kube.decoding import check_size, decode, decoding_problem
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.loop_slices import share_loop
@@ -107,6 +107,8 @@ class Reflector(Generic[T, S]):
         self._refused = False
         #: The resourceVersion to resume from; "" if a list is needed.
         self._position = ""
+        #: The outages before the server was last known to have reached the position.
+        self._outages = 0
         #: False permanently once the server turned out not to stream initial objects.
         self._streams_initial = True
         self._pager = ListPager(client, selection)
@@ -228,6 +230,10 @@ class Reflector(Generic[T, S]):
 
     async def _attempt(self) -> None:
         """List if there is nothing to resume from, then watch."""
+        outages = self._client.outage.count
+        if self._position and outages != self._outages:
+            await self._check_position()
+        self._outages = outages
         if not self._position and self._streams_initial:
             try:
                 await self._stream_initial()
@@ -326,6 +332,26 @@ class Reflector(Generic[T, S]):
                 raise self._silence_error() from error
             await self._check_silence()
 
+    async def _check_position(self) -> None:
+        """List one object, and drop a position that the server has not reached.
+
+        It was restored from a backup then: a watch would send nothing until it has reached the
+        position, and leave out what was changed before.
+        """
+        page = await self._list_one()
+        if is_newer(self._position, page.resource_version):
+            _log.warning("%s: %s has older versions now", self._title, self._client.server)
+            self._position = ""
+
+    async def _list_one(self) -> Page[msgspec.Raw]:
+        return await self._client.list_page(
+            self._selection.resource,
+            self._selection.namespace,
+            type=msgspec.Raw,
+            limit=1,
+            attempts=1,
+        )
+
     async def _check_silence(self) -> None:
         """List one object, to distinguish a silent watch from an unreachable server.
 
@@ -337,13 +363,7 @@ class Reflector(Generic[T, S]):
         _log.debug("%s: no data for %gs, checking the server", self._title, self._timing.silence)
         self._silences += 1
         try:
-            await self._client.list_page(
-                self._selection.resource,
-                self._selection.namespace,
-                type=msgspec.Raw,
-                limit=1,
-                attempts=1,
-            )
+            await self._list_one()
         except Unreachable as error:
             raise self._silence_error() from error
         self._record_activity()

@@ -52,9 +52,11 @@ class Outage:
     minute late.
     """
 
-    __slots__ = ("_over",)
+    __slots__ = ("_over", "count")
 
     def __init__(self) -> None:
+        #: How many there have been, with this one.
+        self.count = 0
         #: Set when the outage is over; None: there is none.
         self._over: asyncio.Event | None = None
 
@@ -62,6 +64,7 @@ class Outage:
         """Record that a request got no answer."""
         if self._over is None:
             self._over = asyncio.Event()
+            self.count += 1
 
     def end(self) -> None:
         """Record that a request got an answer."""
