@@ -95,6 +95,14 @@ def test_pods_that_may_have_files_of_a_reverted_edit_are_chosen(item: Pod, chose
     assert bool(choose_new([item], found, found.target, is_first=False)) is chosen
 
 
+def test_reverted_edit_of_a_source_without_files_needs_no_nudge() -> None:
+    """What a container has read at its start is not updated."""
+    found = taken(returned_at=1010.0)
+    at_start = found.sources[0]._replace(live="")
+    told = nudged(found.target, 1005)
+    assert not choose_new([told], found._replace(sources=(at_start,)), found.target, is_first=False)
+
+
 def test_pods_after_many_reverted_edits_are_chosen_quickly() -> None:
     """Whatever holds for all pods is computed once: a namespace must not take the event loop."""
     found = taken(returned_at=1010.0)

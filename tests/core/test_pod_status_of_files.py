@@ -20,13 +20,15 @@ from tests.core.pod_stages import (
     stages_of,
     with_start_change,
 )
-from tests.support.objects import FILES, deployment
+from tests.support.objects import FILES, config_map, deployment, snapshot
 
 from hotmap.core.decide.evidence import ContainerStart, Span
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import Policy
 from hotmap.core.status.agent_answers import AgentReport
 from hotmap.core.status.consumer import State, status_from_pods
-from hotmap.core.status.desired import DesiredContent
+from hotmap.core.status.desired import DesiredContent, desired_content
+from hotmap.core.status.pod_check import conclude_from_pods
 from hotmap.core.status.pods import pod_proofs
 from hotmap.core.status.stage import Confidence, PodState
 from hotmap.core.target import Target
@@ -236,6 +238,28 @@ def test_files_pending_only_where_files_alone_are_missing(
     """A pod that only its files keep from the present content will have them by itself."""
     (proof,) = pod_proofs(content, [observed_pod(500, nudged=nudged)], now=NOW)
     assert proof.files_pending is follows
+
+
+@pytest.mark.parametrize(
+    ("started", "nudged_at", "agents", "left"),
+    [
+        pytest.param(500, CHANGED + 2, None, 37.0, id="half a minute ago"),
+        pytest.param(500, CHANGED - 40, None, 0.0, id="for the content before"),
+        pytest.param(500, None, None, 0.0, id="never"),
+        pytest.param(CHANGED + 5, CHANGED + 6, None, 0.0, id="though it started with the files"),
+        pytest.param(500, CHANGED + 2, {}, 0.0, id="agents show it"),
+    ],
+)
+def test_kubelet_of_a_nudged_pod_shows_a_minute_later_whether_it_runs(
+    started: float, nudged_at: float | None, agents: dict[str, AgentReport] | None, left: float
+) -> None:
+    """Its node is NotReady by then otherwise, and the pod with it."""
+    source = config_map(data={"app.yaml": "a: 1"}, changed_at=CHANGED)
+    taken = snapshot(deployment(FILES), source, policy=Policy(opted_in=True, rereads=True))
+    content = desired_content(taken)
+    target = content.target._replace(sequence=7)
+    pod = observed_pod(started, nudged=target if nudged_at else None, nudged_at=nudged_at)
+    assert conclude_from_pods(taken, content, [pod], now=NOW, agents=agents).confirmed_in == left
 
 
 @pytest.mark.parametrize(
