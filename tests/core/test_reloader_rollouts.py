@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.core.freshness import assess_sources
+from tests.core.freshness import TWO, assess_sources
 from tests.support.objects import ENV, FILES, KEY, config_map, snapshot, workload
 
 from hotmap.core.decide.assessment import Assessment, Verdict
@@ -38,6 +38,10 @@ def read(data: dict[str, str] | None, dialect: DialectSettings = ENV_VARS, **at:
     return source_from_config_map(config_map(data=data, **at), [KEY], dialect)
 
 
+def read_other(text: str, **at: Any) -> Source:
+    return source_from_config_map(config_map("other", {"k": text}, **at), [KEY], ENV_VARS)
+
+
 def marked(
     digest: str, spec: str = ENV, *, dialect: DialectSettings = ENV_VARS, **options: Any
 ) -> Consumer:
@@ -55,15 +59,17 @@ def decide(
     *,
     visible: bool = True,
     starts: Sequence[PodStart] | None = None,
+    others: Sequence[Source] = (),
     **settings: Any,
 ) -> Assessment:
     """Assess a consumer by a policy with these settings.
 
-    `visible` tells whether sources that do not exist would be seen.
+    `visible` tells whether sources that do not exist would be seen, `others` exist beside `source`.
     """
+    found = {each.key: each for each in (source, *others) if each is not None}
     snapshots = tuple(
         snapshot if snapshot.exists else snapshot._replace(visible=visible)
-        for snapshot in take_snapshots(who.uses, {source.key: source} if source else {}, KEY)
+        for snapshot in take_snapshots(who.uses, found, KEY)
     )
     revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=True)
     return assess_sources(
@@ -78,9 +84,9 @@ def decide(
     )
 
 
-def applied_record(who: Consumer, source: Source | None) -> Record:
-    """The record after a source was first seen."""
-    assessment = decide(who, source, None)
+def applied_record(who: Consumer, source: Source | None, *others: Source) -> Record:
+    """The record after sources were first seen."""
+    assessment = decide(who, source, None, others=others)
     return record_applied(who, None, assessment.findings, key_id=KEY.id, generation=who.generation)
 
 
@@ -145,7 +151,7 @@ def test_mark_that_another_wrote_after_the_change_needs_no_action() -> None:
 def test_template_has_to_be_written_after_the_change(
     writing: Writing, observed: bool, written_at: float, counts: bool
 ) -> None:
-    """Where nobody watched, the source's time alone is known; Reloader's mark names the content."""
+    """A source names the time of an unobserved change; a mark of Reloader names its content."""
     new = read(NEW, version=2, changed_at=40)
     who = marked(new.stamp)
     (current,) = take_snapshots(who.uses, {new.key: new}, KEY)
@@ -205,6 +211,24 @@ def test_undo_brought_the_mark_back() -> None:
     who = marked(old.stamp, generation=1)
     assessment = decide(who, read(OLD, version=3, changed_at=60), before)
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "distinct"),
+    [
+        pytest.param(False, True, id="the other one needs no mark"),
+        pytest.param(True, False, id="the other one is marked again"),
+    ],
+)
+def test_undo_brought_the_mark_of_one_source_back(changed: bool, distinct: bool) -> None:
+    """A name of its own is needed only where the marks would not change the template."""
+    new, first = read(NEW, version=2, changed_at=50), read_other("x")
+    second = read_other("y", version=4, changed_at=60)
+    before = applied_record(marked(new.stamp, TWO), new, first)
+    old = read(OLD, version=3, changed_at=60)
+    who = marked(old.stamp, TWO, generation=1)
+    assessment = decide(who, old, before, others=[second if changed else first])
+    assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, distinct)
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -339,6 +339,34 @@ def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, carried)
 
 
+@pytest.mark.parametrize(
+    ("ago", "unmarked", "named", "verdict", "distinct"),
+    [
+        pytest.param(5.9, False, None, Verdict.CHECK_PODS, False, id="its pods are looked for"),
+        pytest.param(6.0, False, None, Verdict.FROZEN, False, id="a window finds them later"),
+        pytest.param(5.9, False, "k.a", Verdict.FROZEN, True, id="it has a pod"),
+        pytest.param(5.9, False, "", Verdict.FROZEN, False, id="it has no pod"),
+        pytest.param(5.9, True, "", Verdict.FROZEN, True, id="it has a pod from before names"),
+        pytest.param(5.9, True, "k.b", Verdict.FROZEN, False, id="it has no pod from before names"),
+    ],
+)
+def test_return_to_a_revision_that_was_left_moments_ago(
+    ago: float, unmarked: bool, named: str | None, verdict: Verdict, distinct: bool
+) -> None:
+    """Whole seconds do not tell a pod that has read the other content from one that returns."""
+    consumer = deployment(ENV)
+    snapshots = take_snapshots(consumer.uses, sources(config_map(data=A)), KEY)
+    left = RetiredRevision("k.a", 200 - ago, unmarked=unmarked)
+    record = applied_record(consumer, A | {"LEVEL": "debug"})
+    record = msgspec.structs.replace(record, retired=(left,))
+    starts = None
+    if named is not None:
+        pods = [pod("web-1", started=50, revision=named), pod("web-2", started=60, revision="k.b")]
+        starts = pod_starts(consumer, pods)
+    assessment = assess_sources(consumer, record, snapshots, now=200, revision="k.a", starts=starts)
+    assert (assessment.verdict, assessment.distinct) == (verdict, distinct)
+
+
 def test_revision_removed_from_the_template_is_retired() -> None:
     """Its pods may be there still, so a return to it suspects those that started meanwhile."""
     applied_record = Record("u", "k", 1, revision="k.a")
