@@ -14,7 +14,7 @@ from hotmap.core.decide.evidence import PodStart, Span
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import StartBound
-from hotmap.core.model.state import PodCheck
+from hotmap.core.model.state import PodCheck, Window
 from hotmap.core.policy.policy import Agent, Policy, Strategy
 
 #: When the source was edited, as was observed.
@@ -73,6 +73,12 @@ def of_kind(kind: str) -> Snapshot:
             id="created since the content is proven",
         ),
         pytest.param(
+            started(980, created=970),
+            {"proven_since": 970.8},
+            Verdict.UP_TO_DATE,
+            id="created in that second",
+        ),
+        pytest.param(
             started(980, created=965),
             {"proven_since": 970.0},
             Verdict.FROZEN,
@@ -127,6 +133,9 @@ def test_restarted_pod_may_have_files_of_a_reverted_edit(
         pytest.param(after_check(pods_checked=PodCheck.CURRENT), id="all were found current"),
         pytest.param(after_check(edited=False), id="no edit was observed"),
         pytest.param(after_check(rolling=True), id="they are being replaced"),
+        pytest.param(
+            after_check(windows=(Window(998.0, 999.0),)), id="it is too early for what was reverted"
+        ),
         pytest.param(after_check(FILES, REREADS), id="the application re-reads its files"),
         pytest.param(
             after_check(policy=Policy(opted_in=True, strategy=Strategy.NOTIFY)),
@@ -177,3 +186,24 @@ def test_edit_of_reread_files_leaves_the_environment_as_old_as_it_is(
 ) -> None:
     taken = after_check(ENV_AND_FILES, REREADS, start=start)
     assert decide(taken, [started(980)]).assessment.verdict is verdict
+
+
+def test_files_are_updated_before_older_pods_are_replaced() -> None:
+    """A nudge takes no pods; what they have read at their start is looked at after it."""
+    taken = after_check(ENV_AND_FILES, REREADS, start=StartBound(EDITED, None, True, False))
+    (current,) = taken.sources
+    changed = taken._replace(sources=(current._replace(live="other"),))
+    assert decide(changed).assessment.verdict is Verdict.LIVE
+
+
+def test_pod_that_is_younger_than_one_change_may_be_older_than_another() -> None:
+    taken = after_check()
+    assert taken.record is not None
+    (current,), (recorded,) = taken.sources, taken.record.sources
+    other = current._replace(source=current.source._replace(name="other"), changed_at=900.0)
+    both = recorded, msgspec.structs.replace(recorded, name="other")
+    record = msgspec.structs.replace(taken.record, sources=both)
+    assessment = decide(
+        taken._replace(sources=(current, other), record=record), [started(980)]
+    ).assessment
+    assert assessment.verdict is Verdict.FROZEN
