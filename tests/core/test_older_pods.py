@@ -14,7 +14,7 @@ from hotmap.core.decide.evidence import PodStart, Span
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import StartBound
-from hotmap.core.model.state import PodCheck, Window
+from hotmap.core.model.state import PodCheck, RolloutTimes, Window
 from hotmap.core.policy.policy import Agent, Policy, Strategy
 
 #: When the source was edited, as was observed.
@@ -79,6 +79,24 @@ def of_kind(kind: str) -> Snapshot:
             id="created in that second",
         ),
         pytest.param(
+            started(991, revision="k.b"),
+            {"revision": "k.b", "rollouts": RolloutTimes((950.0, 990.5))},
+            Verdict.UP_TO_DATE,
+            id="of a rollout after the edit",
+        ),
+        pytest.param(
+            started(991, revision="k.b"),
+            {"revision": "k.b", "rollouts": RolloutTimes((950.0, 989.5))},
+            Verdict.FROZEN,
+            id="of a rollout before it",
+        ),
+        pytest.param(
+            started(991, revision="k.a"),
+            {"revision": "k.b", "rollouts": RolloutTimes((950.0, 990.5))},
+            Verdict.FROZEN,
+            id="of another revision",
+        ),
+        pytest.param(
             started(980, created=965),
             {"proven_since": 970.0},
             Verdict.FROZEN,
@@ -107,24 +125,32 @@ def test_pod_whose_template_was_written_for_the_content_is_left() -> None:
         pytest.param(FILES, 970, 995, True, id="files, and a container has started again"),
         pytest.param(FILES, 970, 975, False, id="files, and none has"),
         pytest.param(FILES, 993, 995, False, id="files, written since the edit"),
+        pytest.param(FILES, 989, 995, True, id="files, written a second before it"),
+        pytest.param(FILES, 989.5, 995, False, id="files, perhaps written after it"),
+        pytest.param(FILES, None, 995, False, id="files that are not written yet"),
         pytest.param(ENV, 970, 995, False, id="the environment"),
     ],
 )
 def test_restarted_pod_may_have_files_of_a_reverted_edit(
-    spec: str, mounted: float, at: float, heals: bool
+    spec: str, mounted: float | None, at: float, heals: bool
 ) -> None:
     """It has the template of the content, and its kubelet may have restored the files later."""
     taken = after_check(spec)
     start = PodStart(
         "web-1",
-        mounted,
+        971,
         taken.revision,
-        containers=(Span(at, at + 1),),
-        created=mounted,
+        containers=(Span(at, at + 1), Span(971, 972)),
+        created=970,
         mounted=mounted,
-        restarted=at > mounted + 5,
+        restarted=True,
     )
     assert decide(taken, [start]).assessment.heals is heals
+    (current,) = taken.sources
+    unknown = current._replace(changed_at=None, changed_after=None)
+    assert not decide(taken._replace(sources=(unknown,)), [start]).assessment.heals
+    none = start._replace(containers=())
+    assert not decide(taken, [none]).assessment.heals
 
 
 @pytest.mark.parametrize(

@@ -358,7 +358,7 @@ def test_return_to_a_revision_that_was_left_moments_ago(
     snapshots = take_snapshots(consumer.uses, sources(config_map(data=A)), KEY)
     left = RetiredRevision("k.a", 200 - ago, unmarked=unmarked)
     record = applied_record(consumer, A | {"LEVEL": "debug"})
-    record = msgspec.structs.replace(record, retired=(left,))
+    record = msgspec.structs.replace(record, retired=(left, RetiredRevision("k.c", 199)))
     starts = None
     if named is not None:
         pods = [pod("web-1", started=50, revision=named), pod("web-2", started=60, revision="k.b")]
