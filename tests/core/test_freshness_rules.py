@@ -27,12 +27,14 @@ from tests.support.objects import (
     KEY,
     config_map,
     consumer,
+    pod,
     sources,
     workload,
 )
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
 from hotmap.core.decide.snapshot import TemplateChange
@@ -191,6 +193,81 @@ def test_rule_8_new_use_of_a_source_may_have_changed_before_its_record(
     who = deployment(TWO, generation=generation)
     other = config_map("other", {"k": "v"}, changed_at=500)
     assert assess_change(who, record, [app(), other], started=started).verdict is verdict
+
+
+#: A pod spec that reads one ConfigMap when its container starts, and another one as files.
+FILES_OF_OTHER = (
+    ENV
+    + """
+      volumeMounts: [{name: config, mountPath: /etc/app}]
+    volumes: [{name: config, configMap: {name: other}}]
+"""
+)
+OPTIONAL_OTHER = TWO.replace("{name: other}", "{name: other, optional: true}")
+IGNORES_CREATIONS = Policy(reload_on_create=False)
+#: The source was created, which was seen, and the template is as it was.
+CREATED = {"changes": ChangeSummary(latest=950.0, created=True), "changed_at": 950.0}
+SAME_TEMPLATE = {"generation": 1, "template": None}
+#: The source was seen to change right before the template.
+BEFORE_TEMPLATE = {"changes": ChangeSummary(last=500.2), "changed_at": 500.2, "edited": True}
+
+
+@pytest.mark.parametrize(
+    ("started", "source", "facts", "verdict"),
+    [
+        pytest.param(None, {}, {"rolling": True}, Verdict.WAIT, id="in a rollout"),
+        pytest.param(
+            [400], {}, {"rolling": True, "waited": ROLLOUT_WAIT}, Verdict.FROZEN, id="a stuck one"
+        ),
+        pytest.param([501], {"edited": True}, {}, Verdict.FROZEN, id="edited within the margin"),
+        pytest.param([502], {"edited": True}, {}, Verdict.ADOPT, id="edited before the margin"),
+        pytest.param([501], {}, {}, Verdict.ADOPT, id="created within the margin"),
+        pytest.param([500], BEFORE_TEMPLATE, {}, Verdict.ADOPT, id="new pods of the template"),
+        pytest.param([499], BEFORE_TEMPLATE, {}, Verdict.FROZEN, id="an undo kept older pods"),
+        pytest.param(
+            [500], BEFORE_TEMPLATE, {"template": None}, Verdict.FROZEN, id="nobody saw the template"
+        ),
+        pytest.param(
+            None, {}, {"policy": IGNORES_CREATIONS}, Verdict.ADOPT, id="creations are ignored"
+        ),
+        pytest.param(None, {}, {"spec": FILES_OF_OTHER}, Verdict.ADOPT, id="files are updated"),
+        pytest.param(None, CREATED, SAME_TEMPLATE, Verdict.CHECK_PODS, id="created"),
+        pytest.param([940], CREATED, SAME_TEMPLATE, Verdict.FROZEN, id="created while pods ran"),
+        pytest.param([960], CREATED, SAME_TEMPLATE, Verdict.ADOPT, id="created before the pods"),
+        pytest.param(
+            [940],
+            CREATED,
+            {**SAME_TEMPLATE, "spec": OPTIONAL_OTHER},
+            Verdict.FROZEN,
+            id="optional, and created",
+        ),
+        pytest.param(
+            None,
+            {"changes": ChangeSummary(latest=950.0)},
+            SAME_TEMPLATE,
+            Verdict.ADOPT,
+            id="edited, and followed only now",
+        ),
+        pytest.param(
+            None, CREATED, {**SAME_TEMPLATE, "now": 1071}, Verdict.ADOPT, id="created long ago"
+        ),
+    ],
+)
+def test_rule_8_new_use_of_a_template_is_compared_with_the_pods(
+    started: list[float] | None, source: dict[str, Any], facts: dict[str, Any], verdict: Verdict
+) -> None:
+    facts = {"template": TemplateChange(500.3, 2), **facts}
+    spec, rolling = facts.pop("spec", TWO), facts.pop("rolling", False)
+    who = deployment(spec, generation=facts.pop("generation", 2), rolling=rolling)
+    record = applied_record(deployment(ENV), app())
+    found = sources(app(), config_map("other", {"k": "v"}, changed_at=500))
+    used, other = take_snapshots(who.uses, found, KEY)
+    pods = [pod(f"web-{number}", started=at) for number, at in enumerate(started or ())]
+    starts = None if started is None else pod_starts(who, pods)
+    assessment = assess_sources(
+        who, record, [used, other._replace(**source)], revision="k.a", starts=starts, **facts
+    )
+    assert assessment.verdict is verdict
 
 
 def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
