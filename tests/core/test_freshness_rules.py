@@ -101,6 +101,21 @@ def test_rule_1_first_sight_adopts(options: dict[str, Any], verdict: Verdict) ->
     assert assess_change(deployment(), None, [app(changed_at=100)], **options).verdict is verdict
 
 
+def test_rule_1_current_revision_does_not_replace_a_look_at_the_pods() -> None:
+    """An undo may have brought it back, and with it pods from before the last change."""
+    now = app(changed_at=100)
+    taken = take_snapshots(deployment().uses, sources(now), KEY)
+    who = deployment(revision=revision_of(taken, KEY, uid="uid-web", live_needs_rollout=False))
+    assert assess_change(who, None, [now], policy=CATCH_UP).verdict is Verdict.CHECK_PODS
+    found = assess_change(who, None, [now], policy=CATCH_UP, started=[95])
+    assert (found.verdict, found.distinct) == (Verdict.FROZEN, True)
+
+
+def test_rule_1_source_that_does_not_exist_is_no_change() -> None:
+    """New pods could not start without it."""
+    assert assess_change(deployment(), None, [], policy=CATCH_UP).verdict is Verdict.ADOPT
+
+
 @pytest.mark.parametrize(
     ("now", "options", "verdict"),
     [
@@ -283,15 +298,18 @@ def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
 
 
 @pytest.mark.parametrize(
-    ("created", "verdict"),
+    ("created", "rolling", "verdict"),
     [
-        pytest.param(504.0, Verdict.ADOPT, id="all created since the template changed"),
-        pytest.param(400.0, Verdict.FROZEN, id="an undo kept older pods"),
+        pytest.param(504.0, False, Verdict.ADOPT, id="all created since the template changed"),
+        pytest.param(504.0, True, Verdict.FROZEN, id="a pod of the template before may be left"),
+        pytest.param(400.0, False, Verdict.FROZEN, id="an undo kept older pods"),
     ],
 )
-def test_rule_6_template_change_alone_proves_nothing(created: float, verdict: Verdict) -> None:
+def test_rule_6_template_change_alone_proves_nothing(
+    created: float, rolling: bool, verdict: Verdict
+) -> None:
     """The pods of a template that changed after the source may be older than both."""
-    who = deployment(generation=2)
+    who = deployment(generation=2, rolling=rolling)
     now = [app(B_FROZEN, version=2, changed_at=504)]
     found = assess_change(
         who,
@@ -300,6 +318,7 @@ def test_rule_6_template_change_alone_proves_nothing(created: float, verdict: Ve
         started=[created],
         changes=ChangeSummary(last=504.0),
         template=TemplateChange(504.3, 2),
+        waited=ROLLOUT_WAIT,
     )
     assert found.verdict is verdict
 
@@ -459,6 +478,18 @@ def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
     now = [app(version=3, changed_at=100)]
     record = applied_record(deployment(), app())
     assert assess_change(who, record, now, started=started).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("live_needs_rollout", "verdict"), [(False, Verdict.UP_TO_DATE), (True, Verdict.FROZEN)]
+)
+def test_rule_3_a_lost_rollout_is_none_of_files_that_are_updated(
+    live_needs_rollout: bool, verdict: Verdict
+) -> None:
+    who = deployment(FILES, generation=2, revision=f"{KEY.id}.other", written_at=90)
+    record, now = applied_record(deployment(FILES), app()), [app(version=3, changed_at=100)]
+    found = assess_change(who, record, now, started=[95], live_needs_rollout=live_needs_rollout)
+    assert found.verdict is verdict
 
 
 def test_undo_does_not_count_as_own_write() -> None:
