@@ -513,14 +513,29 @@ def test_rule_3_recorded_template_revision_is_ignored() -> None:
 def test_rule_3_a_revision_under_another_key_proves_nothing() -> None:
     """A key that was recreated is not a sign of a crash."""
     who = deployment(generation=2, revision="XXXX.AAAAAAAAAAA", written_at=90)
-    now = [app(version=3, changed_at=100)]
-    assert assess_change(who, [app()], now, started=[95]).verdict is Verdict.UP_TO_DATE
+    record, now = applied_record(deployment(), app()), [app(version=3, changed_at=100)]
+    assert assess_change(who, record, now, started=[95]).verdict is Verdict.UP_TO_DATE
+
+
+def test_rule_3_a_lost_rollout_to_the_recorded_content_tells_nothing() -> None:
+    """It was written under another name, as for pods that may have had other content."""
+    taken = take_snapshots(deployment().uses, sources(app()), KEY)
+    revision = revision_of(taken, KEY, uid="uid-web", live_needs_rollout=False)
+    who = deployment(generation=2, revision=f"{revision}.1", written_at=90)
+    record, now = applied_record(deployment(), app()), [app(version=3, changed_at=100)]
+    assert assess_change(who, record, now, started=[95]).verdict is Verdict.UP_TO_DATE
 
 
 def test_rule_5_recreated_with_other_content_is_a_change() -> None:
     """Delete and recreate with other content is a change like any other."""
     now = [app(B_FROZEN, uid="uid-2")]
     assert assess_change(deployment(), [app()], now).verdict is Verdict.FROZEN
+
+
+def test_rule_6_the_generation_of_a_cron_job_starts_no_pods() -> None:
+    record = applied_record(consumer("CronJob", ENV), app())
+    who = consumer("CronJob", ENV, generation=2)
+    assert assess_change(who, record, [app(B_FROZEN, version=2)]).verdict is Verdict.FROZEN
 
 
 def test_rule_5_needs_no_pod_starts() -> None:
