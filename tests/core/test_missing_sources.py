@@ -24,6 +24,7 @@ from tests.support.objects import (
     FILES,
     KEY,
     config_map,
+    consumer,
     pod,
     snapshot,
     template,
@@ -326,6 +327,22 @@ def test_files_of_a_recreated_source_are_refreshed_after_other_content(
     source = taken.sources[0]._replace(changes=changes)
     decision = decide(taken._replace(sources=(source,)), pod_starts(who, [pod(started=500.0)]))
     assert decision.assessment.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "verdict"),
+    [
+        pytest.param("Deployment", OPTIONAL_FILES, Verdict.LIVE, id="files are updated"),
+        pytest.param("Deployment", OPTIONAL_ENV, Verdict.CHECK_PODS, id="pods may be without it"),
+        pytest.param("CronJob", OPTIONAL_ENV, Verdict.FROZEN, id="the last run was without it"),
+        pytest.param("CronJob", ENV, Verdict.CHECK_PODS, id="a run may wait for it"),
+    ],
+)
+def test_source_appears_and_pods_are_looked_at_where_they_tell(
+    kind: str, spec: str, verdict: Verdict
+) -> None:
+    who = consumer(kind, spec)
+    assert assess_change(who, applied_record(who), [app()]).verdict is verdict
 
 
 def test_source_appears_before_pods_start() -> None:
