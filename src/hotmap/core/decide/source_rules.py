@@ -251,7 +251,7 @@ def _assess_recreated(case: Case, what: str) -> Finding | None:
     them.
     """
     snapshot, current, starts = case.snapshot, case.current, case.starts
-    if snapshot.predecessor is None or has_mounts(current):
+    if has_mounts(current):
         return None
     before = records_by_source(snapshot.predecessor).get(current.source.kind_and_name)
     if before is None or _is_same_content(current, before):
