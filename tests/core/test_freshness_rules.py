@@ -145,6 +145,30 @@ def test_rule_1_successor_of_a_deleted_workload_may_have_its_pods(
     assert assess_change(deployment(), None, [now], **options).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("since", "changed_at", "started", "verdict"),
+    [
+        pytest.param(None, 910, None, Verdict.ADOPT, id="no gap"),
+        pytest.param(900, 910, None, Verdict.CHECK_PODS, id="edited in a gap"),
+        pytest.param(900, None, None, Verdict.CHECK_PODS, id="perhaps edited in it"),
+        pytest.param(900, 898, None, Verdict.ADOPT, id="edited before it"),
+        pytest.param(900, 899, None, Verdict.CHECK_PODS, id="edited within the margin"),
+        pytest.param(-2600, 910, None, Verdict.CHECK_PODS, id="a gap of an hour"),
+        pytest.param(-2601, 910, None, Verdict.ADOPT, id="a longer gap"),
+        pytest.param(900, 910, [905], Verdict.FROZEN, id="a new pod is older than the edit"),
+        pytest.param(900, 910, [912], Verdict.ADOPT, id="new pods are younger"),
+        pytest.param(900, 910, [880, 905], Verdict.ADOPT, id="a pod is from before the gap"),
+    ],
+)
+def test_rule_1_workload_may_be_created_and_its_source_edited_without_a_controller(
+    since: float | None, changed_at: float | None, started: list[float] | None, verdict: Verdict
+) -> None:
+    """With pods from before the gap, it was merely not followed."""
+    now = [app(changed_at=changed_at)]
+    found = assess_change(deployment(), None, now, started=started, unwatched_since=since)
+    assert found.verdict is verdict
+
+
 def test_sources_of_which_the_same_is_said_are_named_together() -> None:
     """A consumer of six sources has one sentence for all of them, at first sight and later."""
     now = [app(), config_map("other", {"COLOR": "red"})]

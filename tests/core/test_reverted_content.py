@@ -128,6 +128,11 @@ def test_window_that_just_ended_is_examined_later(now: float) -> None:
     assert plan.reason == "reverted; re-checking pods"
 
 
+def test_last_of_several_windows_has_to_be_over() -> None:
+    early = assess_change(window=Window(190, 199), recorded=(WENT,), pods_checked=False)
+    assert (early.verdict, early.early) == (Verdict.UP_TO_DATE, True)
+
+
 @pytest.mark.parametrize("now", [112, 200])
 def test_unobserved_write_of_the_same_content_is_not_a_revert(now: float) -> None:
     """It may have encrypted a Secret again; the pods are checked all the same."""
