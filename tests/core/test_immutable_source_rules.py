@@ -29,13 +29,15 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.decide.assessment import Verdict
+from hotmap.core.decide.assessment import OtherUse, Verdict
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, take_snapshots
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.state import PodCheck, Record, Window
 from hotmap.core.policy.policy import Policy
+
+_APP = ObjectKey("ConfigMap", "shop", "app")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,7 @@ def test_rule_7_pods_keep_an_immutable_source_deleted_before_its_record(
 ) -> None:
     """Pods of this template have used it, as hotmap saw; so they hold what it was."""
     who = deployment(OPTIONAL_ENV, generation=2)
-    others = {ObjectKey("ConfigMap", "shop", "app"): None}
+    others = {_APP: None}
 
     def snapshots(*items: ConfigMap) -> tuple[SourceSnapshot, ...]:
         taken = take_snapshots(who.uses, sources(*items), KEY)
@@ -217,6 +219,27 @@ def test_rule_7_pods_that_started_before_an_edit_of_the_successor_was_reverted()
     assert within.verdict is Verdict.HOLD
     earlier = assess_change(who, record, reverted, started=[90], changes=changes)
     assert earlier.verdict is Verdict.UP_TO_DATE
+
+
+@pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        pytest.param({}, Verdict.CHECK_OTHERS, id="it is not known whether others use it"),
+        pytest.param({_APP: OtherUse("db-0", 400.0)}, Verdict.HOLD, id="others use it"),
+        pytest.param({_APP: None}, Verdict.FROZEN, id="nobody else uses it"),
+    ],
+)
+def test_rule_7_only_pod_that_started_before_an_edit_was_reverted(
+    others: dict[ObjectKey, OtherUse | None], verdict: Verdict
+) -> None:
+    """A new one gets the present content if the old one was the last to use the source."""
+    who = consumer("StatefulSet", ENV)
+    before = applied_record(who, app(immutable=True))
+    record = record_after(who, before, assess_change(who, before, [app(uid="uid-2", version=2)]))
+    changes = ChangeSummary(window=Window(100.0, 110.0))
+    now = [app(uid="uid-2", version=4, changed_at=80)]
+    found = assess_change(who, record, now, started=[105], changes=changes, others=others)
+    assert found.verdict is verdict
 
 
 def test_rule_7_older_pods_beside_a_successor_with_the_first_content() -> None:

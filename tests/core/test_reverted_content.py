@@ -106,6 +106,26 @@ def test_reason_names_the_pods() -> None:
     )
 
 
+def test_source_without_a_reader_at_start_has_no_part_in_it() -> None:
+    spec = (
+        ENV
+        + """
+      volumeMounts: [{name: config, mountPath: /etc/app}]
+    volumes: [{name: config, configMap: {name: other}}]
+"""
+    )
+    consumer = deployment(spec)
+    found = sources(config_map(data=A), config_map("other", {"k": "v"}))
+    taken = take_snapshots(consumer.uses, found, KEY)
+    first = assess_sources(consumer, None, taken, now=0)
+    record = record_applied(consumer, None, first.findings, key_id=KEY.id, generation=1)
+    record = msgspec.structs.replace(record, windows=(WENT,))
+    starts = pod_starts(consumer, [pod(started=105)])
+    assessment = assess_sources(consumer, record, taken, now=200, revision="k.a", starts=starts)
+    verdicts = {finding.current.source.name: finding.verdict for finding in assessment.findings}
+    assert verdicts == {"app": Verdict.FROZEN, "other": Verdict.UP_TO_DATE}
+
+
 def test_recorded_windows_count_as_well() -> None:
     """A window that was kept in the record is examined like one just seen."""
     assert assess_change(started=105, window=None, recorded=(WENT,)).verdict is Verdict.FROZEN
