@@ -526,6 +526,34 @@ async def test_unknown_fields_are_warned_of(registry: Registry) -> None:
         await answer(registry, "create", path, Request({"fieldValidation": "Strict"}, body=body))
 
 
+async def test_unknown_fields_of_definitions_are_warned_of_and_not_stored(
+    registry: Registry,
+) -> None:
+    made = definition(junk=1, additionalPrinterColumns=[])
+    made["spec"]["names"]["shortname"] = ["w"]
+    # Strict decoding does not look into what upstream reads by an own UnmarshalJSON.
+    lists = {"type": "array", "items": {"type": "string", "foo": 1}}
+    properties = {"a": {"type": "string", "maxLenght": 4}, "l": lists}
+    schema = {"type": "object", "properties": properties}
+    made["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    path = parse_path(registry.scheme, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    assert path is not None
+    declared = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    body = json.dumps({**declared, **made, "specs": {}}).encode()
+    warnings: list[str] = []
+    await answer(registry, "create", path, Request({}, body=body, warnings=warnings))
+    at = "spec.versions[0].schema.openAPIV3Schema.properties.a.maxLenght"
+    unknown = ["specs", "spec.names.shortname", "spec.versions[0].junk", at]
+    assert sorted(warnings) == sorted(f'unknown field "{field}"' for field in unknown)
+    with pytest.raises(BadRequest, match=r'strict decoding error: unknown field "specs"'):
+        await answer(registry, "create", path, Request({"fieldValidation": "Strict"}, body=body))
+    apply = Request({"fieldManager": "m"}, content_type="application/apply-patch+yaml", body=body)
+    with pytest.raises(ApiError, match=r"\.spec\.names\.shortname: field not declared in schema"):
+        await answer(registry, "patch", path._replace(name="widgets.example.com"), apply)
+    stored = await registry.get("customresourcedefinitions", None, "widgets.example.com")
+    assert not any(word in json.dumps(stored) for word in ("shortname", "junk", "Lenght", "foo"))
+
+
 @pytest.mark.parametrize(
     ("patch", "why"),
     [

@@ -53,6 +53,9 @@ def check_configuration(path: ResourcePath, config: dict[str, Any]) -> None:
     kind, metadata = path.kind, config.get("metadata")
     known = {name: value for name, value in config.items() if name not in ("apiVersion", "kind")}
     errors = list(_errors(root_field(kind), known, ""))
+    if not kind.strategy.is_custom:
+        unknown = kind.strategy.unknown_fields(config)
+        errors += [f".{name}: field not declared in schema" for name in unknown]
     if not errors:
         return
     text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)

@@ -10,6 +10,10 @@ import msgspec
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field
 from hotmap.local.apiserver.columns import NAME, field_cell
+from hotmap.local.apiserver.custom.definition_fields import (
+    prune_definition,
+    unknown_definition_fields,
+)
 from hotmap.local.apiserver.custom.definition_spec import DefinitionSpec
 from hotmap.local.apiserver.custom.jsonpath import is_valid_path
 from hotmap.local.apiserver.custom.rule_validation import compile_errors, cost_errors, rule_errors
@@ -126,6 +130,10 @@ class DefinitionStrategy(Strategy):
                 f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
                 f"{_decode_error(str(error))}"
             ) from None
+        prune_definition(obj)
+
+    def unknown_fields(self, obj: JsonObject) -> list[str]:
+        return unknown_definition_fields(obj)
 
     def add_finalizers(self, obj: JsonObject) -> None:
         """Let the objects of the kind go first (customresourcedefinition/etcd.go)."""
