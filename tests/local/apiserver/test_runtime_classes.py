@@ -65,3 +65,13 @@ async def test_pod_that_contradicts_its_class_is_forbidden(
 ) -> None:
     with pytest.raises(Forbidden, match=why):
         await classes.create("pods", "default", _pod(**spec), manager="t")
+
+
+async def test_refused_pod_with_generated_name_is_named_by_its_start(classes: Registry) -> None:
+    pod = {**_pod(runtimeClassName="none"), "metadata": {"generateName": "web-"}}
+    # Always the same text, so that a controller's retries are one Event and one condition.
+    with pytest.raises(Forbidden, match=r'^pods "web-" is forbidden: pod rejected'):
+        await classes.create("pods", "default", pod, manager="t")
+    pod["spec"] = _pod()["spec"]
+    made = await classes.create("pods", "default", pod, manager="t")
+    assert made["metadata"]["name"].startswith("web-")

@@ -102,7 +102,8 @@ class ObjectWriter:
         sent = msgspec.json.encode(obj)
         new = await beside_loop(len(sent), partial(read_object, kind, namespace, sent))
         metadata = new["metadata"]
-        check_namespace(self._reader, kind, namespace, metadata.get("name", ""))
+        known = metadata.get("name") or metadata.get("generateName", "")
+        check_namespace(self._reader, kind, namespace, known)
         await beside_loop(len(sent), partial(admission.decode, kind, new))
         _drop_repeated_owners(metadata, options)
         if metadata.get("name") or not metadata.get("generateName"):
@@ -117,9 +118,8 @@ class ObjectWriter:
         for _ in range(_NAME_ATTEMPTS):
             candidate = msgspec.json.decode(msgspec.json.encode(new))
             name = self._generated_name(new["metadata"]["generateName"])
-            candidate["metadata"]["name"] = name
             with contextlib.suppress(AlreadyExists):
-                return await self._create(path, candidate, options, size)
+                return await self._create(path, candidate, options, size, generated=name)
         raise no_name_left(path.kind, name)
 
     async def _create(
@@ -130,8 +130,12 @@ class ObjectWriter:
         size: int,
         *,
         managers: list[JsonObject] | None = None,
+        generated: str = "",
     ) -> JsonObject:
-        """Create an object; `managers` are its managedFields where they are known already."""
+        """Create an object, under its own name or a `generated` one.
+
+        `managers` are its managedFields where they are known already.
+        """
         kind, metadata = path.kind, new["metadata"]
         version = metadata.pop("resourceVersion", "")
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
@@ -158,6 +162,9 @@ class ObjectWriter:
         await beside_loop(size, record)
         request = _admission_request(path, None, new, options)
         self.plugins.admit(request)
+        if generated:
+            # After admission, as upstream, so that its refusals are the same at each attempt.
+            metadata["name"] = generated
         value = await beside_loop(size, check)
         name = new["metadata"]["name"]
         key = kind.key(path.namespace, name)

@@ -32,6 +32,12 @@ class AdmissionRequest(NamedTuple):
     #: What the answer has to warn of is added here; None without a reader.
     warnings: list[str] | None = None
 
+    @property
+    def name(self) -> str:
+        """The object's name in messages; where one is generated, `admit` knows only its start."""
+        metadata = self.obj["metadata"]
+        return str(metadata.get("name") or metadata.get("generateName", ""))
+
 
 class AdmissionPlugin(Protocol):
     """One plugin; both methods raise ApiErrors for what they refuse."""

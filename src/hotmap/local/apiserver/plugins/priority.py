@@ -48,7 +48,7 @@ class PriorityPlugin:
         if spec.get("priority") not in (None, 0, value):
             raise forbidden(
                 kind,
-                request.obj["metadata"].get("name", ""),
+                request.name,
                 f"the integer value of priority ({spec['priority']}) must not be provided in pod "
                 f"spec; priority admission controller computed {value} from the given "
                 "PriorityClass name",
@@ -57,7 +57,7 @@ class PriorityPlugin:
         if wanted != policy:
             raise forbidden(
                 kind,
-                request.obj["metadata"].get("name", ""),
+                request.name,
                 f"the string value of PreemptionPolicy ({wanted}) must not be provided in pod "
                 f"spec; priority admission controller computed {policy} from the given "
                 "PriorityClass name",
@@ -72,9 +72,8 @@ class PriorityPlugin:
         try:
             return decode(self._reader.entry(self._kind, None, name))
         except NotFound:
-            pod = request.obj["metadata"].get("name", "")
             text = f"no PriorityClass with name {name} was found"
-            raise forbidden(request.kind, pod, text) from None
+            raise forbidden(request.kind, request.name, text) from None
 
     def _default(self) -> JsonObject | None:
         """Find the class of pods that name none: of several the one with the lowest value."""

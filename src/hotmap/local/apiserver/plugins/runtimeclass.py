@@ -85,4 +85,4 @@ def _is_new_pod(request: AdmissionRequest) -> bool:
 
 
 def _refused(request: AdmissionRequest, why: str) -> ApiError:
-    return forbidden(request.kind, request.obj["metadata"].get("name", ""), why)
+    return forbidden(request.kind, request.name, why)

@@ -63,8 +63,7 @@ class ServiceAccountPlugin:
                 return {}
             where = f"{request.namespace}/{name}"
             text = f'error looking up service account {where}: serviceaccount "{name}" not found'
-            pod = request.obj["metadata"].get("name", "")
-            raise forbidden(request.kind, pod, text) from None
+            raise forbidden(request.kind, request.name, text) from None
 
 
 def _mount_token(spec: JsonObject) -> None:
