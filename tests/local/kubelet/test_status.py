@@ -196,6 +196,22 @@ def test_statuses_of_containers_are_sorted() -> None:
     assert "[b a]" in str(value["conditions"])
 
 
+def test_status_shows_how_volumes_are_mounted() -> None:
+    """Read-only mounts are not read-only below, as a kubelet says since 1.31."""
+    mounts = [
+        {"name": "v", "mountPath": "/v", "subPath": "s"},
+        {"name": "w", "mountPath": "/w", "readOnly": True},
+    ]
+    pod = spec()
+    pod["containers"][0]["volumeMounts"] = mounts
+    first, second = status({}, pod={"spec": pod})["containerStatuses"]
+    assert first["volumeMounts"] == [
+        {"name": "v", "mountPath": "/v"},
+        {"name": "w", "mountPath": "/w", "readOnly": True, "recursiveReadOnly": "Disabled"},
+    ]
+    assert "volumeMounts" not in second
+
+
 def test_status_shows_what_is_allocated() -> None:
     """To each container that has run, and to the pod: an init container where it needs more."""
 

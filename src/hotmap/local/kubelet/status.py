@@ -323,7 +323,22 @@ def _container_status(
         # If an earlier kubelet ran the container, only its previous run is known.
         "restartCount": shown.restarts if (shown := run or last) is not None else 0,
         **({"resources": resources, **_allocated(resources)} if run is not None else {}),
+        **({"volumeMounts": mounts} if (mounts := _volume_mounts(container)) else {}),
     }
+
+
+def _volume_mounts(container: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Tell how volumes are mounted; mounts below a read-only one may be writable (KEP-3857)."""
+    return [
+        {
+            "name": mount["name"],
+            "mountPath": mount["mountPath"],
+            **(
+                {"readOnly": True, "recursiveReadOnly": "Disabled"} if mount.get("readOnly") else {}
+            ),
+        }
+        for mount in container.get("volumeMounts") or ()
+    ]
 
 
 def _ephemeral_status(
