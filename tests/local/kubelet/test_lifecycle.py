@@ -39,6 +39,7 @@ async def test_container_without_command_is_reported_with_remedy(node: LocalNode
         'no images, only the programs of its host; give the container a "command", or start with '
         "hotmap local up --image team/app:1.25=host:PROGRAM"
     )
+    await node.event("Failed", "Error: ErrImageNeverPull")
 
 
 async def test_on_failure_policy_restarts_until_success(node: LocalNode) -> None:

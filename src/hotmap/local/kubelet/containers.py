@@ -125,6 +125,7 @@ class PodContainers:
         except ImageMissing as error:
             state.waiting = Waiting("ErrImageNeverPull", str(error))
             self._event(container, "Warning", "ErrImageNeverPull", str(error))
+            self._event(container, "Warning", "Failed", "Error: ErrImageNeverPull")
             return retry_delay(ERROR_PERIOD)
         present = f'Container image "{container.get("image", "")}" already present on machine'
         self._event(container, "Normal", "Pulled", f"{present} and can be accessed by the pod")
