@@ -23,6 +23,21 @@ async def test_crashed_container_restarts_with_back_off(node: LocalNode) -> None
     assert await node.logs("crash", previous=True) == "run\n"
 
 
+async def test_end_of_container_is_shown_before_it_is_started_again(node: LocalNode) -> None:
+    """Whoever watches the pod sees each run end, also where the next one begins at once."""
+    shown: list[str] = []
+    async with asyncio.timeout(60):
+        with node.registry.watch("pods", "default") as changes:
+            await node.run_pod("crash", "exit 3")
+            async for _, pod in changes:
+                for container in pod.get("status", {}).get("containerStatuses") or ():
+                    (state,) = container["state"]
+                    shown += [state] if shown[-1:] != [state] else []
+                if shown[-1:] == ["waiting"] and len(shown) > 1:
+                    break
+    assert shown == ["running", "terminated", "running", "terminated", "waiting"]
+
+
 async def test_missing_command_is_reported(node: LocalNode) -> None:
     """A program that the host lacks is named in the waiting state."""
     await node.run_pod("none", "", command=["no-such-program"])

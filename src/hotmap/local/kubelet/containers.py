@@ -44,7 +44,7 @@ from hotmap.local.kubelet.status import Waiting
 from hotmap.local.kubelet.termination_message import TerminationMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hotmap.local.kubelet.mounts import PodVolumes
     from hotmap.local.kubelet.node_context import Node
@@ -103,6 +103,17 @@ class PodContainers:
                 state.streams.close()
         for task in self._kills:
             task.cancel()
+
+    def has_unshown_end(self, names: Iterable[str]) -> bool:
+        """Whether one of the containers has ended and does not wait for its next start yet."""
+        states = (self.states.get(name) for name in names)
+        return any(
+            state is not None
+            and state.run is not None
+            and not state.run.running
+            and state.waiting is None
+            for state in states
+        )
 
     # -- starting a container ------------------------------------------------------------------
 

@@ -215,6 +215,9 @@ class PodWorker:
             starting = (*actions.replace, *actions.start)
             if not starting:
                 return delays
+            if self.containers.has_unshown_end(actions.start):
+                # As upstream: how a container has ended is shown before it is started again.
+                await self._report(spec)
             for name in starting:
                 attempted.add(name)
                 delay = await self.containers.start(named_container(spec, name))
