@@ -249,7 +249,8 @@ class Scheme:
 
     def name(self, kind: Kind) -> str:
         """Return the shortest name by which `resource` finds a kind."""
-        if kind.stored_version and kind.version != kind.stored_version:
+        known = self._kinds.get((kind.group, kind.plural))
+        if known is not None and kind.version != known.version:
             return f"{kind.plural}.{kind.version}.{kind.group}"
         return kind.plural if self._by_plural.get(kind.plural) is kind else kind.resource
 

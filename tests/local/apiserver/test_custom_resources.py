@@ -21,6 +21,7 @@ from hotmap.local.apiserver.custom.kind import CustomStrategy
 from hotmap.local.apiserver.custom.schema import add_defaults, drop_nulls, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.custom_resources import CustomResources
+from hotmap.local.apiserver.discovery import document
 from hotmap.local.apiserver.handlers import answer
 from hotmap.local.apiserver.negotiation import decode_body
 from hotmap.local.apiserver.openapi import OpenAPI
@@ -29,6 +30,7 @@ from hotmap.local.apiserver.requests import Request
 from hotmap.local.apiserver.routes import parse_path
 from hotmap.local.apiserver.storage_codec import StorageCodec
 from hotmap.local.apiserver.yaml_reader import YamlError, read_yaml
+from hotmap.local.group_version_kind import version_order
 from hotmap.local.store import MVCCStore
 
 if TYPE_CHECKING:
@@ -321,6 +323,36 @@ async def test_versions_differ_in_their_api_version_alone(registry: Registry) ->
     assert b'"apiVersion":"example.com/v1",' in (entry.value or b"")
     listed = await registry.list(other, "default")
     assert [item["apiVersion"] for item in listed.items] == ["example.com/v1beta1"]
+
+
+async def test_preferred_version_is_the_most_stable_one(registry: Registry) -> None:
+    """Whichever is stored; objects and managedFields are in the version of the request."""
+    made = definition(name="v1beta1")
+    made["spec"]["versions"][1]["name"] = "v1"
+    await establish(registry, made)
+    group = document(registry.scheme, "/apis/example.com", aggregated=False)
+    assert group is not None
+    assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1"]
+    assert group["preferredVersion"]["version"] == "v1"
+    for version in ("v1", "v1beta1"):
+        obj = {"metadata": {"name": version}, "spec": {}}
+        resource = f"widgets.{version}.example.com"
+        made = await registry.create(resource, "default", obj, manager="t")
+        (entry,) = made["metadata"]["managedFields"]
+        assert made["apiVersion"] == entry["apiVersion"] == f"example.com/{version}"
+        path = parse_path(registry.scheme, f"/apis/example.com/{version}/widgets")
+        assert path is not None
+        assert registry.scheme.resource(registry.scheme.name(path.kind)) == path.kind
+        stored = registry.store.get(f"/registry/example.com/widgets/default/{version}")
+        assert stored is not None
+        assert b'"apiVersion":"example.com/v1beta1",' in (stored.value or b"")
+    preferred = await registry.get("widgets.example.com", "default", "v1beta1")
+    assert preferred["apiVersion"] == "example.com/v1"
+
+
+def test_versions_are_ordered_by_stability() -> None:
+    ordered = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "foo1", "foo10"]
+    assert sorted(set(ordered), key=version_order) == ordered
 
 
 async def test_status_is_written_through_its_subresource_only(registry: Registry) -> None:

@@ -11,7 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.health import health_paths
-from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.group_version_kind import GroupVersionKind, version_order
 from hotmap.local.json_object import JsonObject
 from hotmap.local.version import VERSION
 
@@ -120,7 +120,8 @@ def _group(scheme: Scheme, group: str) -> JsonObject:
 
 
 def _versions(scheme: Scheme, group: str) -> list[str]:
-    return [version for known, version in scheme.group_versions() if known == group]
+    found = {version for known, version in scheme.group_versions() if known == group}
+    return sorted(found, key=version_order)
 
 
 def _kinds(scheme: Scheme, group: str, version: str) -> list[Kind]:

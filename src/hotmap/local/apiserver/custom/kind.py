@@ -24,7 +24,7 @@ from hotmap.local.apiserver.custom.schema import (
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.status import go_text
 from hotmap.local.field_errors import invalid_value
-from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.group_version_kind import GroupVersionKind, version_order
 from hotmap.local.json_object import JsonObject, is_same
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column, ScalePaths, Strategy
@@ -155,10 +155,10 @@ class CustomStrategy(Strategy):
 
 
 def custom_kind(definition: JsonObject) -> Kind:
-    """Return the kind of a definition, with its storage version first."""
+    """Return the kind of a definition, with its preferred version first."""
     spec, names = definition["spec"], definition["spec"]["names"]
     served = [version for version in spec["versions"] if version.get("served")]
-    served.sort(key=lambda version: not version.get("storage"))
+    served.sort(key=lambda version: version_order(version["name"]))
     strategies = {version["name"]: CustomStrategy(version) for version in served}
     first = strategies[served[0]["name"]]
     subresources = (STATUS,) if first.has_status else ()
