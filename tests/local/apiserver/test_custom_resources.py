@@ -17,7 +17,7 @@ from tests.support.requires import requires
 from hotmap.core.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.custom.jsonpath import find, is_valid_path
-from hotmap.local.apiserver.custom.kind import CustomStrategy
+from hotmap.local.apiserver.custom.kind import CustomStrategy, custom_kind
 from hotmap.local.apiserver.custom.schema import add_defaults, drop_nulls, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.custom_resources import CustomResources
@@ -59,6 +59,7 @@ SPEC: dict[str, Any] = {
         "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     },
 }
+BETA = "example.com/v1beta1 Widget"
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"spec": SPEC}}
 FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
@@ -353,6 +354,22 @@ async def test_preferred_version_is_the_most_stable_one(registry: Registry) -> N
 def test_versions_are_ordered_by_stability() -> None:
     ordered = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "foo1", "foo10"]
     assert sorted(set(ordered), key=version_order) == ordered
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        ({}, "example.com/v1 Widget is deprecated"),
+        ({"name": "v1alpha1"}, "example.com/v1alpha1 Widget is deprecated; use " + BETA),
+        ({"deprecationWarning": "move on"}, "move on"),
+        ({"deprecated": False}, ""),
+    ],
+)  # fmt: skip
+def test_deprecated_versions_are_warned_of(version: dict[str, Any], text: str) -> None:
+    kind = custom_kind(definition(**{"deprecated": True, **version}))
+    first, second = version.get("name", "v1"), "v1beta1"
+    assert kind.at(first).strategy.deprecation == text
+    assert kind.at(second).strategy.deprecation == ""
 
 
 async def test_status_is_written_through_its_subresource_only(registry: Registry) -> None:

@@ -58,7 +58,8 @@ class CustomStrategy(Strategy):
     has_generation = True
     unconditional_update = False
 
-    def __init__(self, version: JsonObject) -> None:
+    def __init__(self, version: JsonObject, deprecation: str = "") -> None:
+        self.deprecation = deprecation
         self.schema: JsonObject = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         self.defaults_on_read = has_defaults(self.schema)
         self._has_rules = has_rules(self.schema)
@@ -159,7 +160,9 @@ def custom_kind(definition: JsonObject) -> Kind:
     spec, names = definition["spec"], definition["spec"]["names"]
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: version_order(version["name"]))
-    strategies = {version["name"]: CustomStrategy(version) for version in served}
+    strategies = {
+        version["name"]: CustomStrategy(version, _deprecation(spec, version)) for version in served
+    }
     first = strategies[served[0]["name"]]
     subresources = (STATUS,) if first.has_status else ()
     return Kind(
@@ -178,6 +181,19 @@ def custom_kind(definition: JsonObject) -> Kind:
         stored_version=next(v["name"] for v in spec["versions"] if v.get("storage")),
         version_strategies=tuple(strategies.items()),
     )
+
+
+def _deprecation(spec: JsonObject, version: JsonObject) -> str:
+    """Return what each answer in a version warns of (customresource_handler.go)."""
+    if not version.get("deprecated"):
+        return ""
+    if (warning := version.get("deprecationWarning")) is not None:
+        return str(warning)
+    group, kind, name = spec["group"], spec["names"]["kind"], version["name"]
+    lasting = [v["name"] for v in spec["versions"] if v.get("served") and not v.get("deprecated")]
+    best = min(lasting, key=version_order, default=name)
+    instead = f"; use {group}/{best} {kind}" if version_order(best) < version_order(name) else ""
+    return f"{group}/{name} {kind} is deprecated{instead}"
 
 
 def _columns(described: list[JsonObject] | None) -> tuple[Column, ...]:
