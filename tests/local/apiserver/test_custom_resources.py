@@ -656,6 +656,12 @@ def test_columns_show_only_values_of_their_type(kind: str, shown: list[Any]) -> 
     assert [column.cell({"spec": {"a": value}}, 0) for value in (True, 1.5, "x")] == shown
 
 
+def test_column_shows_the_first_of_several_values() -> None:
+    columns = [{"name": "a", "type": "string", "jsonPath": ".spec.a[*].k"}]
+    _, column = CustomStrategy({"additionalPrinterColumns": columns}).columns
+    assert column.cell({"spec": {"a": [{"k": "x"}, {"k": "y"}]}}, 0) == "x"
+
+
 async def test_subresource_that_is_not_served_names_the_object(registry: Registry) -> None:
     await establish(registry, definition(subresources={}))
     with pytest.raises(NotFound, match=r'^widgets\.example\.com "a" not found$'):

@@ -230,8 +230,6 @@ def _cell(path: str, kind: str) -> Callable[[JsonObject, float], Cell]:
                 return value if isinstance(value, bool) else None
             case "date":
                 return _age(value, now) if isinstance(value, str) else None
-        if len(found) > 1:
-            return ",".join(map(_text, found))
         return _text(value)
 
     return cell
