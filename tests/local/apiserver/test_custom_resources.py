@@ -372,6 +372,28 @@ def test_deprecated_versions_are_warned_of(version: dict[str, Any], text: str) -
     assert kind.at(second).strategy.deprecation == ""
 
 
+async def test_version_in_which_objects_may_be_stored_cannot_be_removed(
+    registry: Registry,
+) -> None:
+    await establish(registry, definition())
+    versions = definition()["spec"]["versions"]
+    moved = [{**versions[0], "storage": False}, {**versions[1], "storage": True}]
+
+    async def change(**fields: Any) -> None:
+        await registry.patch(
+            "customresourcedefinitions", None, "widgets.example.com", fields,
+            kind="merge", manager="t", subresource="status" if "status" in fields else "",
+        )  # fmt: skip
+
+    await change(spec={"versions": moved})
+    why = r'status\.storedVersions\[0\]: Invalid value: "v1": missing from spec\.versions; v1 was'
+    with pytest.raises(Invalid, match=why):
+        await change(spec={"versions": moved[1:]})
+    # As after a migration.
+    await change(status={"storedVersions": ["v1beta1"]})
+    await change(spec={"versions": moved[1:]})
+
+
 async def test_status_is_written_through_its_subresource_only(registry: Registry) -> None:
     schema = {
         "type": "object",

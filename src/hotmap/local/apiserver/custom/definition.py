@@ -35,7 +35,7 @@ from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 GROUP = "apiextensions.k8s.io"
 FINALIZER = f"customresourcecleanup.{GROUP}"
@@ -176,12 +176,12 @@ class DefinitionStrategy(Strategy):
         errors = list(_missing_errors(spec))
         if errors:
             return errors
-        stored = (obj.get("status") or {}).get("storedVersions") or [
-            version for version in spec.get("versions") or () if version.get("storage")
-        ]
-        if not stored:
+        versions = spec.get("versions") or ()
+        stored = (obj.get("status") or {}).get("storedVersions") or []
+        if not stored and not any(version.get("storage") for version in versions):
             why = "must have at least one stored version"
             errors.append(invalid_value("status.storedVersions", None, why))
+        errors += _removed_errors(stored, versions)
         return [*_name_errors(obj, spec), *_version_errors(spec), *errors]
 
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
@@ -239,6 +239,19 @@ def _missing_errors(spec: JsonObject) -> Iterator[FieldError]:
     for field in ("plural", "singular", "kind", "listKind"):
         if not spec["names"].get(field):
             yield required(f"spec.names.{field}")
+
+
+def _removed_errors(stored: Sequence[str], versions: Iterable[JsonObject]) -> Iterator[FieldError]:
+    """Check that each version in which objects may be stored is still there."""
+    names = [version.get("name") for version in versions]
+    for index, name in enumerate(stored):
+        if name not in names:
+            why = (
+                f"missing from spec.versions; {name} was previously a storage version, and must "
+                "remain in spec.versions until a storage migration ensures no data remains "
+                f"persisted in {name} and removes {name} from status.storedVersions"
+            )
+            yield invalid_value(f"status.storedVersions[{index}]", name, why)
 
 
 def _name_errors(obj: JsonObject, spec: JsonObject) -> Iterator[FieldError]:
