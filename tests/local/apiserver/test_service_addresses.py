@@ -97,3 +97,27 @@ async def test_second_family_goes_with_the_policy(api: Api) -> None:
 async def test_headless_service_with_selector_has_the_family_there_is(api: Api) -> None:
     made = (await create(api, clusterIP="None", selector={"a": "b"})).body["spec"]
     assert (made["ipFamilyPolicy"], made["ipFamilies"]) == ("SingleStack", ["IPv4"])
+
+
+@pytest.mark.parametrize("before", ["LoadBalancer", "NodePort"])
+@pytest.mark.parametrize(
+    "after", [{"type": "ClusterIP"}, {"type": "ExternalName", "externalName": "example.com"}]
+)
+async def test_service_loses_what_its_new_type_does_not_have(
+    api: Api, before: str, after: dict[str, Any]
+) -> None:
+    """An update that only changes the type is not refused for the fields of the old one."""
+    balanced = {"loadBalancerClass": "example.com/a"} if before == "LoadBalancer" else {}
+    made = (await create(api, type=before, **balanced)).body
+    assert made["spec"]["ports"][0]["nodePort"]
+    changed = await api.patch(f"{_SERVICES}/s", {"spec": after})
+    assert changed.status == 200, changed.body
+    spec = changed.body["spec"]
+    assert "nodePort" not in spec["ports"][0]
+    outside = {"allocateLoadBalancerNodePorts", "externalTrafficPolicy", "loadBalancerClass"}
+    assert not outside & set(spec)
+
+
+async def test_other_name_of_another_type_is_warned_of(api: Api) -> None:
+    reply = await create(api, externalName="example.com")
+    assert "spec.externalName is ignored when spec.type is not" in str(reply.headers)

@@ -132,6 +132,9 @@ class ServiceStrategy(Strategy):
         before, after = old["spec"], new["spec"]
         _drop_traffic_policy(before, after)
         _drop_internal_policy(after)
+        _drop_balancer_fields(before, after)
+        if after.get("type") not in _OUTSIDE:
+            _drop_node_ports(before, after)
         if not before.get("clusterIPs"):
             _fill_addresses(after)
         if after.get("type", "ClusterIP") == "ExternalName":
@@ -149,12 +152,6 @@ class ServiceStrategy(Strategy):
                 node_port = known.get((port.get("protocol", "TCP"), port.get("port")))
                 if node_port and not port.get("nodePort"):
                     port["nodePort"] = node_port
-        elif after.get("type") not in _OUTSIDE:
-            for port in after.get("ports") or ():
-                if any(
-                    port.get("nodePort") == p.get("nodePort") for p in before.get("ports") or ()
-                ):
-                    port.pop("nodePort", None)
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         spec = obj["spec"]
@@ -221,6 +218,8 @@ def _ignored_fields(spec: JsonObject) -> Iterator[str]:
             yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
         else:
             yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if spec.get("externalName") and spec["type"] != "ExternalName":
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
     if spec.get("trafficDistribution") == "PreferClose":
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
@@ -246,6 +245,23 @@ def _drop_traffic_policy(before: JsonObject, after: JsonObject) -> None:
     policy = "externalTrafficPolicy"
     if not _is_reachable(after) and after.get(policy) == before.get(policy):
         after.pop(policy, None)
+
+
+def _drop_balancer_fields(before: JsonObject, after: JsonObject) -> None:
+    """Drop, in place, what a load balancer has, of a Service that no longer has one."""
+    if after.get("type") == "LoadBalancer" or before.get("type") != "LoadBalancer":
+        return
+    for field in ("allocateLoadBalancerNodePorts", "healthCheckNodePort", "loadBalancerClass"):
+        if after.get(field) == before.get(field):
+            after.pop(field, None)
+
+
+def _drop_node_ports(before: JsonObject, after: JsonObject) -> None:
+    """Drop the ports of the node, in place, that an update has left as they were."""
+    known = [port.get("nodePort") for port in before.get("ports") or ()]
+    for port in after.get("ports") or ():
+        if port.get("nodePort") in known:
+            port.pop("nodePort", None)
 
 
 def _drop_internal_policy(spec: JsonObject) -> None:
