@@ -335,6 +335,20 @@ async def test_cancelled_worker_passes_its_wake_up_on() -> None:
     assert first.cancelled()
 
 
+async def test_worker_whose_wait_fails_is_not_woken_any_more() -> None:
+    """Else a key would wait for the next one, which may never come."""
+    queue: WorkQueue[str] = WorkQueue()
+    first = asyncio.create_task(queue.get())
+    second = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue._waiters[0].set_exception(RuntimeError("unexpected"))
+    with pytest.raises(RuntimeError):
+        await first
+    queue.add("a")
+    async with asyncio.timeout(60):
+        assert await second == "a"
+
+
 async def test_nothing_is_delivered_after_shutdown() -> None:
     """Waiting workers end, later adds are ignored."""
     queue: WorkQueue[str] = WorkQueue()

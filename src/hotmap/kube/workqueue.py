@@ -276,11 +276,11 @@ class WorkQueue(Generic[K]):
         self._wake()
         try:
             await waiter
-        except asyncio.CancelledError:
-            if waiter.done():
-                self._wake()  # pass this wake-up on to another worker
-            else:
+        except BaseException:  # cancelled, mostly
+            if waiter in self._waiters:
                 self._waiters.remove(waiter)
+            else:
+                self._wake()  # pass this wake-up on to another worker
             raise
 
     # -- the schedule --------------------------------------------------------------------------
