@@ -216,6 +216,8 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
         ),
         ("-f -", b"a: *hunter2\n", "standard input: invalid YAML at line 1: an alias (*) has no "
          "anchor (&); put a text that begins with * in quotes"),
+        ("-f -", b"a: !hunter2!x\n", "standard input: invalid YAML at line 1: a tag (!) is not "
+         "defined; put a text that begins with ! in quotes"),
         ("-f -", b"kind: Service\n", "standard input: no pod template found, nothing to inject "
          "into"),
         ("-f /nowhere", b"", "cannot read /nowhere: no such file or directory"),

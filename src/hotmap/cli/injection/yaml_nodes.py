@@ -179,6 +179,8 @@ def _read_slowly(text: str) -> list[Node]:
             problem = "a document ends here; separate two with a line ---"
         if "'\\t'" in problem:
             problem = "indented with a tab; YAML requires spaces"
+        if problem.startswith("found undefined tag handle"):  # not named: as for an alias
+            problem = "a tag (!) is not defined; put a text that begins with ! in quotes"
         raise InvalidYaml(problem, mark.line + 1 if mark else 1) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
