@@ -340,6 +340,8 @@ class Cluster:
         store: Any = {**self.index.sources, **self.index.consumers}[kind]
         store.put(value.key, value)
         key: ObjectKey = value.key
+        # A namespace is indexed when something is looked up in it.
+        self.index.candidates_for(ObjectKey("ConfigMap", key.namespace, "app"))
         return key
 
     def _transform(self, kind: str) -> Callable[[Any], Any]:
