@@ -19,12 +19,15 @@ from tests.local.apiserver.api import (
 from hotmap.core.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from hotmap.local.apiserver.responses import add_warnings
 from hotmap.local.http_server import web
+from hotmap.local.store import StaleRead
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
     from tests.support.clocks import Clock
 
+    from hotmap.local.apiserver.options import DeleteOptions
     from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.apiserver.routes import ResourcePath
 
 
 async def test_create_returns_complete_object(api: Api) -> None:
@@ -365,6 +368,28 @@ async def test_delete_collection_by_selector_deletes_what_it_shows(api: Api) -> 
     assert [item["metadata"]["name"] for item in reply.body["items"]] == ["a"]
     left = (await api.get(CONFIGMAPS)).body["items"]
     assert [item["metadata"]["name"] for item in left] == ["b"]
+
+
+async def test_delete_collection_beside_another_server_deletes_what_it_shows(
+    api: Api, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each object that another server writes meanwhile is read again, and is in the answer."""
+    delete, seen = registry.deleter.delete, set()
+
+    def delete_later(path: ResourcePath, options: DeleteOptions) -> Any:
+        if path.name not in seen:
+            seen.add(path.name)
+            raise StaleRead("another server wrote it since")
+        return delete(path, options)
+
+    monkeypatch.setattr(registry.deleter, "delete", delete_later)
+    names = {f"a{number}" for number in range(20)}
+    for name in names:
+        await api.post(CONFIGMAPS, configmap(name))
+    deleted = await api.request("DELETE", CONFIGMAPS)
+    assert (deleted.status, deleted.body.get("message")) == (200, None)
+    assert names <= {item["metadata"]["name"] for item in deleted.body["items"]}
+    assert (await api.get(CONFIGMAPS)).body["items"] == []
 
 
 async def test_delete_collection_of_a_page_deletes_that_page(api: Api) -> None:

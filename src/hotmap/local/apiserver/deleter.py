@@ -1,16 +1,12 @@
 """Deleting objects from the store, at once or in time.
 
-apiserver/pkg/registry/generic/registry/store.go, Delete and DeleteCollection. The rules are those
-of `deletion`.
+apiserver/pkg/registry/generic/registry/store.go, Delete. The rules are those of `deletion`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from hotmap.core.errors import NotFound
 from hotmap.local.apiserver import deletion
 from hotmap.local.apiserver.encoding import decode, encode
 from hotmap.local.apiserver.namespace_lifecycle import check_mortal
@@ -23,8 +19,7 @@ from hotmap.local.meta import timestamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotmap.local.apiserver.lists import EncodedList
-    from hotmap.local.apiserver.options import DeleteOptions, ListOptions
+    from hotmap.local.apiserver.options import DeleteOptions
     from hotmap.local.apiserver.plugins import AdmissionPlugin
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.apiserver.routes import ResourcePath
@@ -86,20 +81,6 @@ class ObjectDeleter:
             return new
         written = self._store.update(entry.key, encode(new, kind), expected=entry.mod_revision)
         return with_revision(new, written)
-
-    def delete_collection(
-        self, path: ResourcePath, selection: ListOptions, options: DeleteOptions
-    ) -> EncodedList:
-        """Delete everything that a list shows, by the same options; return that list."""
-        found = self._reader.list(path, selection)
-        for item in found.items:
-            metadata = msgspec.json.decode(item)["metadata"]
-            target = path._replace(namespace=metadata.get("namespace"), name=metadata["name"])
-            try:
-                self.delete(target, options)
-            except NotFound:
-                continue
-        return found
 
     def _end_of(self, grace: int) -> str:
         return timestamp(self._clock() + grace)
