@@ -397,7 +397,16 @@ def _consumer(
         known = None
     names = dialect.names
     state = _NO_STATE | state
-    found = _read_template(template, state["selector"], metadata, dialect, known)
+    annotations = known_annotations(metadata.annotations, names)
+    template_annotations = known_annotations(template.metadata.annotations, names)
+    found = _read_template(
+        template,
+        state["selector"],
+        metadata,
+        dialect,
+        known,
+        is_annotated=bool(annotations or template_annotations),
+    )
     if found.too_large:
         state["selector"] = ""
     # A Pod is its own template, whose fields have no managers of their own.
@@ -409,8 +418,8 @@ def _consumer(
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         uses=found.uses,
-        annotations=known_annotations(metadata.annotations, names) or _NO_VALUES,
-        template_annotations=known_annotations(template.metadata.annotations, names) or _NO_VALUES,
+        annotations=annotations or _NO_VALUES,
+        template_annotations=template_annotations or _NO_VALUES,
         **state,
         owned=is_owned(metadata),
         written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
@@ -441,8 +450,13 @@ def _read_template(
     metadata: CommonMeta,
     dialect: DialectSettings,
     known: Consumer | None,
+    *,
+    is_annotated: bool,
 ) -> _TemplateFacts:
-    """Read a pod template; if it or the selector is too large, keep only that message."""
+    """Read a pod template; if it or the selector is too large, keep only that message.
+
+    `is_annotated` says whether its consumer has annotations that hotmap reads.
+    """
     namespace = intern(metadata.namespace)
     same_spec = known is not None and _has_same_spec(known, metadata)
     if known and same_spec and known.too_large:
@@ -453,7 +467,10 @@ def _read_template(
     )
     try:
         check_selector(selector)
-        uses = known.uses if known and same_spec else uses_of_template(template, namespace)
+        if known is not None and same_spec:
+            uses = known.uses
+        else:  # without annotations it is hardly followed
+            uses = uses_of_template(template, namespace, is_compressed=not is_annotated)
         config_volumes = find_config_volumes(template, namespace) if has_agent else ()
     except LimitExceeded as error:
         return _TemplateFacts(too_large=str(error))

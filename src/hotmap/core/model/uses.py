@@ -2,8 +2,9 @@
 
 Most workloads are not followed, so their uses are not needed, and finding them takes half of the
 time to read a workload (measured). Until then the pod spec is kept, reduced to the fields that
-`objects` has, and compressed. As objects, six uses with their keys and paths take 2.5 KB and forty
-objects for the garbage collector; packed they take 650 bytes, and the spec 360 (measured).
+`objects` has. As objects, six uses with their keys and paths take 2.5 KB and forty objects for the
+garbage collector; packed they take 650 bytes (measured), as much as the spec. The specs of
+workloads without an annotation that hotmap reads are compressed, since few of these are followed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _KEPT_AT_MOST = 2 * 1024
 class Uses(msgspec.Struct, eq=False, gc=False):
     """Uses in the manifest's order; equal ones have equal bytes. Never changes for its readers."""
 
-    #: The compressed pod spec as long as `namespace` is set, then the packed uses.
+    #: The encoded pod spec, maybe compressed, as long as `namespace` is set; then the packed uses.
     content: bytes
     namespace: str | None = None
     bound: str = ""
@@ -121,8 +122,10 @@ _named = msgspec.msgpack.Decoder(list[_Named])
 _spec_decoder = msgspec.msgpack.Decoder(PodSpec)
 
 
-def uses_of_template(template: PodTemplate, namespace: str) -> Uses:
+def uses_of_template(template: PodTemplate, namespace: str, *, is_compressed: bool = False) -> Uses:
     """Return the uses of a pod template; a large template is not kept, so its uses are found now.
+
+    `is_compressed` says to keep little of it, for a workload whose uses are hardly read.
 
     Raises:
         LimitExceeded: a large one exceeds a bound; of others, `over_budget` tells.
@@ -130,7 +133,7 @@ def uses_of_template(template: PodTemplate, namespace: str) -> Uses:
     spec = _encoder.encode(template.spec)
     if len(spec) > _KEPT_AT_MOST:
         return pack_uses(find_uses(template, namespace))
-    return Uses(compress_spec(spec), namespace)
+    return Uses(compress_spec(spec) if is_compressed else spec, namespace)
 
 
 def pack_uses(uses: Sequence[Use]) -> Uses:
