@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -96,6 +97,26 @@ def test_change_restarts_application_with_new_environment(tmp_path: Path) -> Non
         running.reaches("loaded")
         assert running.status()["application"]["starts"] == 2
         assert running.end() == 0
+
+
+def test_application_that_a_rule_names_gets_no_signal_at_its_start(tmp_path: Path) -> None:
+    """It was started with the content; the kernel's time of that may be a tick before it."""
+    noted = tmp_path / "notes"
+    volume = Volume(tmp_path / "volume", text="1")
+    program = tmp_path / "my-server"
+    shutil.copy("/bin/sh", program)
+    script = f"""
+        trap 'echo got USR1 >> {noted}' USR1
+        echo started >> {noted}
+        while :; do sleep 0.02; done
+    """
+    rule = ("--dir", volume, "--signal", "USR1", "--process", "name:my-server")
+    with agent(tmp_path, *rule, "--", program, "-c", script) as running:
+        running.reaches("loaded")
+        eventually(lambda: noted.exists() and noted.read_text() == "started\n")
+        volume.write(text="2")
+        running.reaches("told")
+        eventually(lambda: noted.read_text() == "started\ngot USR1\n")
 
 
 def test_application_starts_after_content_passed(tmp_path: Path) -> None:

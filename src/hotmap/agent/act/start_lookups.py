@@ -30,26 +30,26 @@ def start_lookups(application: Application) -> Lookups:
 
     def application_start() -> ProcessStart | None:
         process = application.process()
-        return None if process is None else _start_of(process)
+        return None if process is None else start_of(process)
+
+    def start(search: Callable[[str], Process], target: str) -> ProcessStart | str:
+        try:
+            return start_of(search(target))
+        except ProcessError as error:
+            return str(error)
+
+    def start_of(process: Process) -> ProcessStart:
+        # The kernel rounds down: the application would seem older than what it was started with.
+        is_own = process == application.process()
+        at = application.started_at if is_own else started_at(process)
+        return ProcessStart(
+            process.pid, at, has_memory_of_parent(process.pid), executed_again_at(process)
+        )
 
     return Lookups(
-        lambda target: _start(find, target),
-        lambda target: _start(find_main, target),
+        lambda target: start(find, target),
+        lambda target: start(find_main, target),
         application_start, _written, START_PRECISION,
-    )  # fmt: skip
-
-
-def _start(search: Callable[[str], Process], target: str) -> ProcessStart | str:
-    try:
-        return _start_of(search(target))
-    except ProcessError as error:
-        return str(error)
-
-
-def _start_of(process: Process) -> ProcessStart:
-    return ProcessStart(
-        process.pid, started_at(process), has_memory_of_parent(process.pid),
-        executed_again_at(process),
     )  # fmt: skip
 
 

@@ -104,6 +104,11 @@ class Application:
         """Identify the current instance; None without one."""
         return self._supervisor.process()
 
+    @property
+    def started_at(self) -> float:
+        """When the current instance was started, in seconds since boot."""
+        return self._supervisor.started_at
+
     def set_content(self, contents: Mapping[str, Mapping[str, bytes]]) -> None:
         """Set the content for the environment of the next instance."""
         self._contents = {

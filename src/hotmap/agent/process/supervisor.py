@@ -95,7 +95,8 @@ class Supervisor:
         #: The current instance's command, and the last one that ran for long enough.
         self._command: Command | None = None
         self._proven: Command | None = None
-        self._started_at = 0.0
+        #: When the current instance was started, in seconds since boot.
+        self.started_at = 0.0
         #: While the current instance is stopping: what to do once it has exited.
         self._then: Callable[[], None] | None = None
         self._waiting: list[Callable[[], None]] = []
@@ -119,7 +120,7 @@ class Supervisor:
     def runs_since(self, since: float, command: Command) -> bool:
         """Whether an instance that was started after `since` with a command runs undisturbed."""
         is_stopping = self._timer is not None or self._then is not None
-        is_new = self.pid != 0 and self._started_at > since
+        is_new = self.pid != 0 and self.started_at > since
         return is_new and not is_stopping and self._command == command
 
     def restart(self, command: Command, done: Callable[[], None]) -> None:
@@ -164,7 +165,7 @@ class Supervisor:
             self._start_timer.cancel()
         if self._last:
             return
-        group, agent = os.getpgrp(), os.getpid()
+        group, agent, now = os.getpgrp(), os.getpid(), self._loop.now()
         try:
             pid = fork()
         except OSError as error:
@@ -183,7 +184,7 @@ class Supervisor:
         lead_group(pid)
         self.pid = pid
         self.starts += 1
-        self._command, self._started_at = command, self._loop.now()
+        self._command, self.started_at = command, now
         self._uptime_timer = self._loop.after(self._min_uptime, lambda: self._prove(command))
         self._children.adopt(pid, ended=self._exited, stopped=self._stopped)
         waiting, self._waiting = self._waiting, []
@@ -234,7 +235,7 @@ class Supervisor:
             if timer is not None:
                 timer.cancel()
         self._timer = self._uptime_timer = None
-        uptime = self._loop.now() - self._started_at
+        uptime = self._loop.now() - self.started_at
         if was_stopped:
             # One that has not run for long enough may have been about to fail.
             self._proven = self._proven or self._command
