@@ -235,7 +235,7 @@ def test_uses_that_are_found_later_are_the_same(
     """In whatever order they are asked for; their sources are found by hash before and after."""
     template = msgspec.convert({"spec": spec}, PodTemplate)
     found = find_uses(template, "shop")
-    asked = uses_of_template(template, "shop", is_compressed=True)
+    asked = uses_of_template(template, "shop", compress=True)
     later = uses_of_template(template, "shop")
     named = asked.source_hashes()
     assert asked == later

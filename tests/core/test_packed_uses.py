@@ -67,9 +67,9 @@ SPEC = """
 APP, DB = ObjectKey("ConfigMap", "shop", "app"), ObjectKey("Secret", "shop", "db")
 
 
-@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize("compress", [False, True])
 def test_uses_are_found_once_and_not_before_they_are_read(
-    is_compressed: bool, monkeypatch: pytest.MonkeyPatch
+    compress: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Naming the sources does not find them; comparing with an equal pod spec does not either."""
     calls = []
@@ -79,8 +79,8 @@ def test_uses_are_found_once_and_not_before_they_are_read(
         return find_uses(template, namespace)
 
     monkeypatch.setattr("hotmap.core.model.uses.find_uses", count_calls)
-    uses = uses_of_template(template(SPEC), "shop", is_compressed=is_compressed)
-    assert uses == uses_of_template(template(SPEC), "shop", is_compressed=is_compressed)
+    uses = uses_of_template(template(SPEC), "shop", compress=compress)
+    assert uses == uses_of_template(template(SPEC), "shop", compress=compress)
     assert uses.source_hashes() == {hash(APP), hash(DB)}
     assert not calls
     assert (uses.sources(), len(list(uses)), bool(uses)) == ({APP}, 1, True)

@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     Unexpected exceptions pass, and `__main__` describes them without a traceback.
     """
     _replace_closed_streams()
-    _wait_for_streams()
+    _make_streams_blocking()
     prepare_output()
     return flush_output(_program_name(), _run(arguments))
 
@@ -208,7 +208,7 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
-def _wait_for_streams() -> None:
+def _make_streams_blocking() -> None:
     """Make standard streams block, where the caller, such as Node.js, has made its pipes not to.
 
     Otherwise Python takes what a pipe holds at the moment for all that the writer writes.

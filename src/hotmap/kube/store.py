@@ -112,7 +112,7 @@ class Store(Generic[S]):
             return ()
         indexes = self._indexes.get(namespace)
         if indexes is None:
-            indexes = {name: _Index() for name in self._index_functions}
+            indexes = {each: _Index() for each in self._index_functions}
             for key, stored in self._objects[namespace].items():
                 for index, values in self._index_values(indexes, stored):
                     index.put(key, values)
@@ -180,7 +180,8 @@ class Store(Generic[S]):
             return
         indexes = self._indexes.get(key.namespace)
         if indexes and (old is None or not self._has_same_index_values(old, value)):
-            # All values before any is put: an exception leaves the indexes as they agree.
+            # Compute all values before putting any, so that an exception leaves the indexes
+            # consistent.
             for index, values in list(self._index_values(indexes, value)):
                 index.put(key, values)
         self._objects.setdefault(key.namespace, {})[key] = value

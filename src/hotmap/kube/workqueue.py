@@ -276,7 +276,7 @@ class WorkQueue(Generic[K]):
         self._wake()
         try:
             await waiter
-        except BaseException:  # cancelled, mostly
+        except BaseException:  # usually a cancellation
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
             else:

@@ -50,7 +50,7 @@ class Reporter:
         self._executor = executor
         #: Number of unexpected exceptions.
         self.internal_errors = 0
-        #: By rule, None for the check: the failure that was logged last, while nothing else was.
+        #: The last logged failure of each rule (None: of the check) since any other line.
         self._logged_failures: dict[object, tuple[str, dict[str, object]]] = {}
         #: What keeps the server from answering, as logged last; None before the start logs it.
         self._logged_problem: str | None = None

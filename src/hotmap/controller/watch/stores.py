@@ -44,7 +44,7 @@ def make_consumer_stores(names: Names, *, parts: int) -> dict[str, Store[Consume
     naming = frozenset((names.config_map, names.secret, names.provider_class))
     indexes = {
         "sources": _named_sources,
-        "naming": _is_naming(naming),
+        "naming": _make_naming_index(naming),
     }
     return {
         kind: Store(
@@ -77,7 +77,7 @@ def _has_equal_index_inputs(old: Consumer, new: Consumer) -> bool:
     return before == after and template_in(old) == template_in(new)
 
 
-def _is_naming(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:
+def _make_naming_index(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:
     """Create an index of the consumers that may name sources, under True.
 
     `annotations` are those of Reloader's dialect that name sources.

@@ -469,8 +469,8 @@ def _read_template(
         check_selector(selector)
         if known is not None and same_spec:
             uses = known.uses
-        else:  # without annotations it is hardly followed
-            uses = uses_of_template(template, namespace, is_compressed=not is_annotated)
+        else:  # few workloads without annotations are followed
+            uses = uses_of_template(template, namespace, compress=not is_annotated)
         config_volumes = find_config_volumes(template, namespace) if has_agent else ()
     except LimitExceeded as error:
         return _TemplateFacts(too_large=str(error))

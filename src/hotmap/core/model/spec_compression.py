@@ -1,4 +1,4 @@
-"""Compresses pod specs that are kept and hardly read: to half, in the time of two decodings."""
+"""Compresses pod specs that are kept but rarely read, to about half of their size."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from hotmap.core.model.objects import (
 
 __all__ = ["compress_spec", "decompress_spec"]
 
-#: The names of the fields, which are half of a pod spec. Those that most specs have come last: the
-#: search for them begins at the end.
+#: The names of the fields, which are half of a pod spec. Those that most specs have come last,
+#: where zlib finds them first.
 _FIELD_NAMES = b"".join(
     msgspec.msgpack.encode(name)
     for part in (
@@ -52,20 +52,22 @@ _FIELD_NAMES = b"".join(
     for name in part.__struct_encode_fields__
 )
 
-#: No header, and 4 KB to look back, with tables as small as that needs: setting up those that zlib
-#: has by default takes longer than compressing.
+#: No header, a window of 4 KB, and tables of a matching size: setting up zlib's default tables
+#: takes longer than compressing.
 _WINDOW_BITS, _MEMORY_LEVEL = -12, 5
 
-#: What begins nothing in MessagePack begins what is compressed.
+#: The first byte of a compressed spec. MessagePack does not use it.
 _COMPRESSED = b"\xc1"
 
-#: Copied for each spec, as its begin is the same.
-_begun = zlib.compressobj(1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_FIXED, _FIELD_NAMES)
+#: A compressor that has read the field names; each spec is compressed by a copy of it.
+_prepared = zlib.compressobj(
+    1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_FIXED, _FIELD_NAMES
+)
 
 
 def compress_spec(spec: bytes) -> bytes:
     """Compress a pod spec encoded as MessagePack; equal ones are equal when compressed."""
-    compressor = _begun.copy()
+    compressor = _prepared.copy()
     return _COMPRESSED + compressor.compress(spec) + compressor.flush()
 
 

@@ -80,8 +80,9 @@ class _Unknown(NamedTuple):
     parent: JsonObject
     name: str
     path: str
-    #: Whether strict decoding finds it: what has a JSON form of its own reads its parts itself.
-    is_told: bool
+    #: Whether strict decoding reports it. It does not look into values with a JSON form of their
+    #: own.
+    is_reported: bool
 
 
 def prune_definition(obj: JsonObject) -> None:
@@ -91,39 +92,39 @@ def prune_definition(obj: JsonObject) -> None:
 
 
 def unknown_definition_fields(obj: JsonObject) -> list[str]:
-    """List the paths of the fields that definitions do not have and strict decoding finds."""
-    return [unknown.path for unknown in _unknown(obj) if unknown.is_told]
+    """List the paths of the fields that definitions do not have and strict decoding reports."""
+    return [unknown.path for unknown in _unknown(obj) if unknown.is_reported]
 
 
 def _unknown(obj: JsonObject) -> list[_Unknown]:
     known = ("apiVersion", "kind", "metadata", *dict(_ROOTS))
     found = [_Unknown(obj, name, name, True) for name in obj if name not in known]
     for name, message in _ROOTS:
-        found += _unknown_in(obj.get(name), message, name, is_told=True)
+        found += _unknown_in(obj.get(name), message, name, is_reported=True)
     return found
 
 
-def _unknown_in(value: Any, kind: str, path: str, *, is_told: bool) -> list[_Unknown]:
+def _unknown_in(value: Any, kind: str, path: str, *, is_reported: bool) -> list[_Unknown]:
     found: list[_Unknown] = []
     if kind.startswith("[]"):
         for index, inner in enumerate(value if isinstance(value, list) else ()):
-            found += _unknown_in(inner, kind[2:], f"{path}[{index}]", is_told=is_told)
+            found += _unknown_in(inner, kind[2:], f"{path}[{index}]", is_reported=is_reported)
     elif isinstance(value, list):  # of SchemaOrList
         for index, inner in enumerate(value):
-            found += _unknown_in(inner, kind, f"{path}[{index}]", is_told=False)
+            found += _unknown_in(inner, kind, f"{path}[{index}]", is_reported=False)
     elif isinstance(value, dict) and kind.startswith("{}"):
         for name, inner in value.items():
-            found += _unknown_in(inner, kind[2:], f"{path}.{name}", is_told=is_told)
+            found += _unknown_in(inner, kind[2:], f"{path}.{name}", is_reported=is_reported)
     elif isinstance(value, dict):
         if kind in _OWN_FORMS:
-            kind, is_told = "Schema", False
+            kind, is_reported = "Schema", False
         if kind not in DEFINITION_FIELDS:
             return []
         fields = {field.name: field for field in DEFINITION_FIELDS[kind].values()}
         for name, inner in value.items():
             at = f"{path}.{name}"
             if name in fields:
-                found += _unknown_in(inner, fields[name].kind, at, is_told=is_told)
+                found += _unknown_in(inner, fields[name].kind, at, is_reported=is_reported)
             else:
-                found.append(_Unknown(value, name, at, is_told))
+                found.append(_Unknown(value, name, at, is_reported))
     return found
