@@ -501,7 +501,11 @@ def test_process_that_kept_running_is_not_reloaded_again(tmp_path: Path) -> None
         with agent(tmp_path, *flags, *target) as running:
             running.reaches("told")
             loads = eventually(lambda: process.loads if len(process.loads) == 2 else [])
-            running.rests()  # or what follows may have been there when it sent the signal
+            # It looks for changes before it answers. Otherwise what follows may have been there
+            # when it sent the signal, or until the verify timeout was over.
+            time.sleep(0.01)
+            running.status()
+            running.rests()
             volume.write(text="evil B")
             running.reaches("refused")
             volume.write(text="good A")

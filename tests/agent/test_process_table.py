@@ -78,7 +78,10 @@ def test_command_of_a_shell_is_found_rather_than_the_shell(tmp_path: Path) -> No
 def test_shell_that_is_the_program_is_found() -> None:
     """Where no other process has the text in its command line."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(["sh", "-c", ": a-script; read line"], stdin=pipe) as shell:
+    command = ["sh", "-c", ": a-script; echo; read line"]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as shell:
+        assert shell.stdout is not None
+        shell.stdout.readline()  # it has a command line now
         assert find("command:a-script").pid == shell.pid
         shell.communicate(b"\n")
 
