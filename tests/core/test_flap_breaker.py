@@ -46,7 +46,7 @@ def rolled(contents: str, *, every: float, until: float = NOW, limit: int = LIMI
 def limited(
     rollouts: RolloutTimes, content: str = "B", plan: Plan = ROLL, now: float = NOW, **given: Any
 ) -> Plan:
-    given = {"writers": (), **given}
+    given = {"writers": (), "limit": LIMIT, **given}
     return limit_flapping(plan, rollouts, consumer=WEB, content=content, now=now, **given)
 
 

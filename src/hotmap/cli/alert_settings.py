@@ -32,7 +32,7 @@ class _Alerts(NamedTuple):
 
 
 def read_alert_settings(
-    flags: AlertFlags, environment: Mapping[str, str], *, lenient: bool = False
+    flags: AlertFlags, environment: Mapping[str, str], *, lenient: bool
 ) -> _Alerts:
     """Read the settings of alerts, and warnings to log once.
 

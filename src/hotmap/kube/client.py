@@ -452,9 +452,9 @@ class Client:
     async def open_watch(
         self,
         resource: Resource,
-        namespace: str | None = None,
+        namespace: str | None,
         *,
-        params: Mapping[str, str] | None = None,
+        params: Mapping[str, str],
     ) -> AsyncIterator[WatchStream]:
         """Open a watch stream; leaving the context closes its connection.
 
@@ -465,7 +465,7 @@ class Client:
             Expired: the resourceVersion is too old, reported by the HTTP status.
             ApiError, Unreachable, SettingsError: as `request`.
         """
-        request = Request("GET", resource.path(namespace), {"watch": "true", **(params or {})})
+        request = Request("GET", resource.path(namespace), {"watch": "true", **params})
         async with self._transport.stream(request) as stream:
             yield stream
 

@@ -170,7 +170,7 @@ def load_config(kubeconfig: str | None = None, context: str | None = None) -> Cl
     )
 
 
-def load_kubeconfig(path: str | None = None, *, context: str | None = None) -> ClusterConfig:
+def load_kubeconfig(path: str | None, *, context: str | None = None) -> ClusterConfig:
     """Read one context of a kubeconfig; the current one when `context` is None.
 
     Without `path`, the files of KUBECONFIG are merged as kubectl does it (missing ones are

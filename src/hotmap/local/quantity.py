@@ -75,7 +75,7 @@ def is_binary(text: str) -> bool:
     return text.endswith("i")
 
 
-def format_quantity(amount: Decimal, *, binary: bool = False) -> str:
+def format_quantity(amount: Decimal, *, binary: bool) -> str:
     """Write a quantity in its canonical form: no fraction, the largest unit that allows it."""
     if binary and amount == amount.to_integral_value() and abs(amount) >= 1024:
         whole, unit = int(amount), ""

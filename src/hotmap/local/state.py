@@ -51,7 +51,7 @@ def default_directory() -> Path:
 class StateDirectory:
     """A directory that belongs to one running cluster at a time."""
 
-    def __init__(self, path: Path, *, keep: bool = False) -> None:
+    def __init__(self, path: Path, *, keep: bool) -> None:
         """Name a directory; `keep` says that what outlives a run is kept in it."""
         self.path = path.absolute()
         self.keep = keep

@@ -118,7 +118,7 @@ class Reconciler:
         self._transitions: list[Transition] = []
 
     def doubt_processes_since(
-        self, when: float, revisions: Mapping[str, tuple[str, str]] | None = None
+        self, when: float, revisions: Mapping[str, tuple[str, str]] | None
     ) -> None:
         """Record that a process that started after `when` may have read other content.
 

@@ -83,12 +83,11 @@ class ChildProcesses:
         *,
         seconds: float,
         done: Callable[[Outcome], None],
-        environment: Mapping[str, str] | None = None,
-    ) -> Callable[[], None]:
+        environment: Mapping[str, str] | None,
+    ) -> None:
         """Run a command without a shell; `done` is called from the loop when it has exited.
 
-        Its standard input is empty. Then the rest of its process group is killed. Returns a
-        function that kills it and drops its outcome.
+        Its standard input is empty. Then the rest of its process group is killed.
         """
 
         def execute(writer: int) -> NoReturn:
@@ -96,7 +95,7 @@ class ChildProcesses:
             os.dup2(writer, 2)
             execute_program(words, environment)
 
-        return self._start(execute, seconds, _KEPT, done)
+        self._start(execute, seconds, _KEPT, done)
 
     def run_function(
         self, call: Callable[[], str], *, seconds: float, done: Callable[[Outcome], None]

@@ -47,7 +47,7 @@ class NotReadable(Exception):
     is_unknown = False
 
 
-def read_plain(directory: str, max_size: int, ignored: list[str] | None = None) -> dict[str, bytes]:
+def read_plain(directory: str, max_size: int, ignored: list[str]) -> dict[str, bytes]:
     """Read the files below a directory, or a single file, by relative path.
 
     `ignored` gets the links to files elsewhere, which are not read.

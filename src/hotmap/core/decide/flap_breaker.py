@@ -112,7 +112,7 @@ def add_rollout(
     rollouts: RolloutTimes,
     now: float,
     *,
-    content: str = "",
+    content: str,
     previous: str = "",
     since: float | None = None,
     limit: int = LIMIT,
@@ -179,7 +179,7 @@ def limit_flapping(
     content: str,
     now: float,
     writers: Sequence[str],
-    limit: int = LIMIT,
+    limit: int,
 ) -> Plan:
     """Remove the actions that start new pods from a plan while a limit is exceeded.
 

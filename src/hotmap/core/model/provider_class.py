@@ -355,9 +355,7 @@ class ClassObject(msgspec.Struct, frozen=True, gc=False):
     annotations: dict[str, str] | None
 
 
-def read_provider_class(
-    item: ProviderClass, dialect: DialectSettings = DEFAULT_SETTINGS
-) -> ClassObject:
+def read_provider_class(item: ProviderClass, dialect: DialectSettings) -> ClassObject:
     """Reduce a SecretProviderClass to its annotations."""
     metadata = item.metadata
     return ClassObject(

@@ -283,7 +283,7 @@ def shard_of(uid: str, shards: int = SHARDS) -> int:
     return crc32(uid.encode()) % shards
 
 
-def shards_for(records: int, *, least: int = 1) -> int:
+def shards_for(records: int, *, least: int) -> int:
     """Return the number of shards for some records, at least `least`: a power of two."""
     shards = 1
     while shards < SHARDS and (shards < least or shards * _CROWDED < records):
@@ -297,7 +297,7 @@ _changes_decoder = msgspec.json.Decoder(SourceChanges)
 _watched_decoder = msgspec.json.Decoder(_Watched)
 
 
-def join_lines(lines: Iterable[bytes], *, watched_until: float | None = None) -> bytes:
+def join_lines(lines: Iterable[bytes], *, watched_until: float | None) -> bytes:
     """Write a shard of the lines of its records and of observed changes, in this order."""
     last = [] if watched_until is None else [_encoder.encode(_Watched(watched_until))]
     return b"\n".join([HEADER.encode(), *lines, *last, b""])

@@ -344,6 +344,6 @@ def source_ignored(annotations: Mapping[str, str], names: Names = DEFAULT_SETTIN
     return annotations.get(names.ignore) == "true"
 
 
-def source_matches(annotations: Mapping[str, str], names: Names = DEFAULT_SETTINGS.names) -> bool:
+def source_matches(annotations: Mapping[str, str], names: Names) -> bool:
     """Return whether a source is offered to consumers that search."""
     return annotations.get(names.match) == "true"

@@ -83,7 +83,7 @@ def weakest(stages: Sequence[Stage]) -> Stage:
     )
 
 
-def stage_by_time(at: float, changed: float | None, *, edited: bool = False) -> Stage:
+def stage_by_time(at: float, changed: float | None, *, edited: bool) -> Stage:
     """Compare a start with the last change, both POSIX seconds of the API server.
 
     `edited`: the change replaced content that a pod may have that started within the same second.

@@ -146,7 +146,7 @@ def time_error(text: str, *, micro: bool = False) -> str:
     return ""
 
 
-def canonical_time(text: str, *, micro: bool = False) -> str:
+def canonical_time(text: str, *, micro: bool) -> str:
     """Write a time as Go does after it was read: in UTC, with six digits or none of a second."""
     if not text.endswith("Z"):
         text = _in_utc(text)

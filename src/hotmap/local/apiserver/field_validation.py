@@ -27,7 +27,7 @@ class _Pairs(list[tuple[str, Any]]):
     """An object of a body with every field that was sent."""
 
 
-def strict_errors(kind: Kind, obj: JsonObject, body: bytes = b"") -> list[str]:
+def strict_errors(kind: Kind, obj: JsonObject, body: bytes) -> list[str]:
     """Find unknown fields in a decoded object, and duplicate ones where its JSON is given."""
     fields = fields_of(kind)
     unknown_allowed = fields is None

@@ -154,7 +154,7 @@ def not_found(kind: Kind, name: str) -> NotFound:
     )
 
 
-def already_exists(kind: Kind, name: str, *, deleted: bool = False) -> AlreadyExists:
+def already_exists(kind: Kind, name: str, *, deleted: bool) -> AlreadyExists:
     """Make the 409 for a create whose name is taken, by an object that is `deleted` or not."""
     why = "object is being deleted: " if deleted else ""
     return AlreadyExists(

@@ -97,7 +97,7 @@ def probe_overlay(workspace: str) -> bool:
         linux.unmount(workspace)
 
 
-def enter_root(kind: str, workspace: str, mounts: list[Mount], image: str = "") -> None:
+def enter_root(kind: str, workspace: str, mounts: list[Mount], image: str) -> None:
     """Replace the root of this process's own mount namespace by the container's.
 
     `workspace` is any existing directory; a tmpfs hides it here only. `image` is a directory that
