@@ -10,17 +10,23 @@ from rich.console import Console
 
 from hotmap.cli.printers import TableForm, print_proof, print_workloads
 from hotmap.cli.status_output import create_console
-from hotmap.core.status.status_document import Consumer, Pod, Source, Stage, StatusDocument
+from hotmap.core.status.status_document import (
+    PodSummary,
+    SourceSummary,
+    StageSummary,
+    StatusDocument,
+    WorkloadSummary,
+)
 
 REASON = "waiting for 3 pods: files are updated at the kubelet's next sync, within 90s"
 NAMESPACE = "payments-production"
 
 
-def consumer(name: str) -> Consumer:
-    stage = Stage("probable", "started 1s after the last change")
-    pod = Pod(name=f"{name}-855f977846-qzpdt", ready=True, loaded=stage, projected=stage)
-    source = Source("SecretProviderClass", f"{name}-config", True, ["start", "files"], 1.0)
-    return Consumer(
+def consumer(name: str) -> WorkloadSummary:
+    stage = StageSummary("probable", "started 1s after the last change")
+    pod = PodSummary(name=f"{name}-855f977846-qzpdt", ready=True, loaded=stage, projected=stage)
+    source = SourceSummary("SecretProviderClass", f"{name}-config", True, ["start", "files"], 1.0)
+    return WorkloadSummary(
         "Deployment", NAMESPACE, name, "unverified", REASON, sources=[source], pods=[pod]
     )
 
@@ -51,7 +57,7 @@ def test_names_are_whole_at_any_width(name: str, width: int) -> None:
 def test_workloads_of_a_namespace_stand_together() -> None:
     """In the document they are sorted by kind."""
     places = [("CronJob", "shop"), ("Deployment", "blog"), ("Deployment", "shop")]
-    workloads = [Consumer(kind, place, "web", "current", "") for kind, place in places]
+    workloads = [WorkloadSummary(kind, place, "web", "current", "") for kind, place in places]
     document = StatusDocument(workloads=workloads, counts={"current": 3}, behind=0, time=5.0)
     file = io.StringIO()
     print_workloads(Console(file=file, width=80), document, TableForm(namespaces=True))

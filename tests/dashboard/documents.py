@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from hotmap.core.status.status_document import Consumer, Source, StatusDocument
+from hotmap.core.status.status_document import SourceSummary, StatusDocument, WorkloadSummary
 
 
-def source(name: str, kind: str = "ConfigMap", **fields: Any) -> Source:
-    return Source(kind=kind, name=name, **{"exists": True, **fields})
+def source(name: str, kind: str = "ConfigMap", **fields: Any) -> SourceSummary:
+    return SourceSummary(kind=kind, name=name, **{"exists": True, **fields})
 
 
-def workload(name: str, state: str = "current", *sources: Source | str, **fields: Any) -> Consumer:
-    return Consumer(
+def workload(
+    name: str, state: str = "current", *sources: SourceSummary | str, **fields: Any
+) -> WorkloadSummary:
+    return WorkloadSummary(
         name=name,
         state=state,
-        sources=[item if isinstance(item, Source) else source(item) for item in sources],
+        sources=[item if isinstance(item, SourceSummary) else source(item) for item in sources],
         **{
             "kind": "Deployment",
             "namespace": "shop",
@@ -28,7 +30,7 @@ def workload(name: str, state: str = "current", *sources: Source | str, **fields
     )
 
 
-def document(workloads: Sequence[Consumer], **fields: Any) -> StatusDocument:
+def document(workloads: Sequence[WorkloadSummary], **fields: Any) -> StatusDocument:
     counts = dict(Counter(each.state for each in workloads))
     behind = sum(each.behind for each in workloads)
     return StatusDocument(

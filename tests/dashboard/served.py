@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from tests.dashboard.documents import document, workload
 
 from hotmap.core.errors import Unreachable
-from hotmap.core.status.status_document import Consumer, StatusDocument
+from hotmap.core.status.status_document import StatusDocument, WorkloadSummary
 from hotmap.dashboard.polls import Polls
 from hotmap.dashboard.server import DashboardServer, Scope
 
@@ -17,7 +17,7 @@ class Served:
     """A server with a controller that has some workloads."""
 
     def __init__(self, server: str = "") -> None:
-        self.workloads: list[Consumer] = [workload("web", "waiting", "app", behind=1)]
+        self.workloads: list[WorkloadSummary] = [workload("web", "waiting", "app", behind=1)]
         self.queries: list[Mapping[str, str]] = []
         self.problem = ""
         self.server = DashboardServer(Polls(self.fetch), Scope("shop", ("--context", "c"), server))

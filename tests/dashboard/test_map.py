@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.dashboard.documents import document, source, workload
 
 from hotmap.core.status.consumer import State
-from hotmap.core.status.status_document import Consumer
+from hotmap.core.status.status_document import WorkloadSummary
 from hotmap.dashboard.map import STATES, View, build_map, hide_states, tone_of
 
 
@@ -18,7 +18,7 @@ def names(items: list[dict[str, Any]]) -> list[str]:
     return [item["name"] for item in items]
 
 
-def drawn(workloads: list[Consumer], **view: Any) -> dict[str, Any]:
+def drawn(workloads: list[WorkloadSummary], **view: Any) -> dict[str, Any]:
     return build_map(document(workloads), View(**view))
 
 
@@ -140,7 +140,7 @@ def test_states_select_workloads_and_leave_their_counts() -> None:
     ]
 
 
-def many(current: int, waiting: int) -> list[Consumer]:
+def many(current: int, waiting: int) -> list[WorkloadSummary]:
     return [
         *(workload(f"good-{number}", "current", "app", "tls") for number in range(current)),
         *(workload(f"busy-{number}", "waiting", "app", behind=1) for number in range(waiting)),

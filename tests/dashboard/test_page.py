@@ -10,7 +10,7 @@ from tests.dashboard.browser import Page, running_page
 from tests.dashboard.documents import source, workload
 from tests.dashboard.served import Served, serving
 
-from hotmap.core.status.status_document import Decision, Pod, Stage
+from hotmap.core.status.status_document import DecisionSummary, PodSummary, StageSummary
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -42,15 +42,15 @@ async def open_page(page: Page, served: Served, query: str = "") -> None:
 
 async def test_texts_of_the_cluster_are_not_markup(page: Page, served: Served) -> None:
     """In each place where one is shown: rows, sources, panel, pods, decisions, error."""
-    loaded = Stage(confidence="unknown", reason=MARKUP)
-    decision = Decision(at=1.0, verdict="", reason=MARKUP, actions=[MARKUP], outcome=MARKUP)
+    loaded = StageSummary(confidence="unknown", reason=MARKUP)
+    decision = DecisionSummary(at=1.0, verdict="", reason=MARKUP, actions=[MARKUP], outcome=MARKUP)
     served.workloads = [
         workload(
             MARKUP.replace("/", ""),
             "held",
             source(MARKUP),
             reason=MARKUP,
-            pods=[Pod(name=MARKUP, ready=False, loaded=loaded, state=MARKUP)],
+            pods=[PodSummary(name=MARKUP, ready=False, loaded=loaded, state=MARKUP)],
             decisions=[decision],
         )
     ]

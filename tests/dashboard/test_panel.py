@@ -7,13 +7,18 @@ from typing import Any
 import pytest
 from tests.dashboard.documents import document, source, workload
 
-from hotmap.core.status.status_document import Decision, Pod, SourceName, Stage
+from hotmap.core.status.status_document import (
+    DecisionSummary,
+    PodSummary,
+    StageSummary,
+    UnfollowedSource,
+)
 from hotmap.dashboard.panel import source_panel, workload_panel
 
 
-def pod(name: str, state: str, confidence: str = "proven", reason: str = "why") -> Pod:
-    loaded = Stage(confidence=confidence, reason=reason)
-    return Pod(name=name, ready=True, loaded=loaded, state=state)
+def pod(name: str, state: str, confidence: str = "proven", reason: str = "why") -> PodSummary:
+    loaded = StageSummary(confidence=confidence, reason=reason)
+    return PodSummary(name=name, ready=True, loaded=loaded, state=state)
 
 
 def panel(**fields: Any) -> dict[str, Any]:
@@ -35,9 +40,11 @@ def test_workload_is_described_in_full() -> None:
         action_required=True,
         policy="hotmap.dev/follow: auto",
         strategy="auto",
-        unfollowed=[SourceName(kind="Secret", name="token")],
+        unfollowed=[UnfollowedSource(kind="Secret", name="token")],
         decisions=[
-            Decision(at=990.0, verdict="", reason="changed", actions=["rollout"], outcome="done")
+            DecisionSummary(
+                at=990.0, verdict="", reason="changed", actions=["rollout"], outcome="done"
+            )
         ],
     )
     assert workload_panel(document([item]), item, ["--context", "my prod"]) == {
@@ -98,7 +105,7 @@ def test_decisions_are_worded_as_by_hotmap_why(
     fields: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     base: dict[str, Any] = {"at": 1.0, "verdict": "", "reason": "r", "actions": []}
-    decision = Decision(**{**base, "outcome": "done", **fields})
+    decision = DecisionSummary(**{**base, "outcome": "done", **fields})
     (shown,) = panel(decisions=[decision])["decisions"]
     assert (shown["actions"], shown["reason"]) == expected
 

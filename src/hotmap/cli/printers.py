@@ -18,11 +18,11 @@ from rich.text import Text
 from hotmap.cli.terminal import print_unpadded
 from hotmap.core.duration import format_age
 from hotmap.core.status.status_document import (
-    Consumer,
     EditPreview,
-    Pod,
+    PodSummary,
     PreviewedWorkload,
     StatusDocument,
+    WorkloadSummary,
 )
 from hotmap.core.text import join_names
 from hotmap.kube.resources import BY_KIND
@@ -110,7 +110,7 @@ def _summary(document: StatusDocument) -> Text:
     return Text(f"{_counted(total, 'workload')}: {', '.join(states)}{pods}")
 
 
-def print_proof(console: Console, consumer: Consumer, *, now: float) -> None:
+def print_proof(console: Console, consumer: WorkloadSummary, *, now: float) -> None:
     """Print the state of one workload, its sources, and the proof for each of its pods."""
     _print_head(console, consumer)
     note = f"{consumer.policy}; strategy {consumer.strategy}"
@@ -133,13 +133,13 @@ def print_proof(console: Console, consumer: Consumer, *, now: float) -> None:
             )
 
 
-def _print_head(console: Console, consumer: Consumer) -> None:
+def _print_head(console: Console, consumer: WorkloadSummary) -> None:
     head = Text(f"{consumer.kind.lower()}/{consumer.name} in {consumer.namespace}: ", style="bold")
     console.print(head + _styled(consumer.state), soft_wrap=True)
     print_unpadded(console, Padding(Text(consumer.reason), (0, 0, 0, 2), expand=False))
 
 
-def _print_sources(console: Console, consumer: Consumer, now: float) -> None:
+def _print_sources(console: Console, consumer: WorkloadSummary, now: float) -> None:
     rows = []
     for source in consumer.sources:
         name = Text(f"{source.kind.lower()}/{source.name}")
@@ -158,7 +158,7 @@ def _read_as(read: Sequence[str]) -> Text:
     return Text(", ".join(words.get(item, item) for item in read) or "not used")
 
 
-def _print_pods(console: Console, pods: Sequence[Pod]) -> None:
+def _print_pods(console: Console, pods: Sequence[PodSummary]) -> None:
     rows = []
     for pod in pods:
         projected = _styled(pod.projected.confidence) if pod.projected else Text("-", style="dim")
@@ -209,7 +209,7 @@ def _action(workload: PreviewedWorkload) -> Text:
     return Text("none", style="dim")
 
 
-def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None:
+def print_decisions(console: Console, consumer: WorkloadSummary, *, now: float) -> None:
     """Print the latest decisions on one workload, newest first."""
     _print_head(console, consumer)
     console.print()

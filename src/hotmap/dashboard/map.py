@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hotmap.core.status.status_document import Consumer, Source, StatusDocument
+from hotmap.core.status.status_document import SourceSummary, StatusDocument, WorkloadSummary
 
 __all__ = ["STATES", "View", "build_map", "hide_states", "source_id", "tone_of", "workload_id"]
 
@@ -52,12 +52,12 @@ class View(NamedTuple):
     selected: str = ""
 
 
-def workload_id(workload: Consumer) -> str:
+def workload_id(workload: WorkloadSummary) -> str:
     """Return KIND/NAMESPACE/NAME, as the parameter `workload` of the status has it."""
     return f"{workload.kind}/{workload.namespace}/{workload.name}"
 
 
-def source_id(namespace: str, source: Source) -> str:
+def source_id(namespace: str, source: SourceSummary) -> str:
     """Return KIND/NAMESPACE/NAME of a source; a workload uses those of its own namespace."""
     return f"{source.kind}/{namespace}/{source.name}"
 
@@ -126,14 +126,14 @@ def hide_states(drawn: dict[str, Any]) -> dict[str, Any]:
     return {**drawn, "workloads": workloads, "sources": sources, "found": [], "behind": ""}
 
 
-def _matches(workload: Consumer, text: str) -> bool:
+def _matches(workload: WorkloadSummary, text: str) -> bool:
     """Return whether each word is part of the name of a workload, or of a source that it uses."""
     names = [f"{workload.kind}/{workload.name} {workload.namespace}".lower()]
     names += [f"{source.kind}/{source.name}".lower() for source in workload.sources]
     return all(any(word in name for name in names) for word in text.lower().split())
 
 
-def order_of(workload: Consumer) -> tuple[object, ...]:
+def order_of(workload: WorkloadSummary) -> tuple[object, ...]:
     """Order by state, and then such that workloads with the same source are neighbours.
 
     Of each state, those that cannot become current without a user's action are first.
@@ -143,7 +143,9 @@ def order_of(workload: Consumer) -> tuple[object, ...]:
     return _rank(workload.state), not workload.action_required, *name
 
 
-def _split(ordered: Sequence[Consumer], view: View) -> tuple[list[Consumer], list[Consumer]]:
+def _split(
+    ordered: Sequence[WorkloadSummary], view: View
+) -> tuple[list[WorkloadSummary], list[WorkloadSummary]]:
     """Divide workloads into rows and those that are grouped; the selected one is a row."""
     room = view.rows if len(ordered) > view.rows else len(ordered)
     others = sum(workload.state != "current" for workload in ordered)
@@ -154,14 +156,14 @@ def _split(ordered: Sequence[Consumer], view: View) -> tuple[list[Consumer], lis
     return rows + selected, [workload for workload in rest if workload not in selected]
 
 
-def _by_state(workloads: Sequence[Consumer]) -> list[tuple[str, list[Consumer]]]:
-    groups: dict[str, list[Consumer]] = {}
+def _by_state(workloads: Sequence[WorkloadSummary]) -> list[tuple[str, list[WorkloadSummary]]]:
+    groups: dict[str, list[WorkloadSummary]] = {}
     for workload in workloads:
         groups.setdefault(workload.state, []).append(workload)
     return list(groups.items())
 
 
-def _row(workload: Consumer) -> dict[str, Any]:
+def _row(workload: WorkloadSummary) -> dict[str, Any]:
     pods = 1 if workload.kind == "Pod" else workload.pod_count
     return {
         "id": workload_id(workload),
@@ -191,7 +193,7 @@ def _pods(state: str, count: int, behind: int) -> dict[str, Any]:
     return {"count": count, "behind": behind, "text": text}
 
 
-def _group(state: str, members: Sequence[Consumer]) -> dict[str, Any]:
+def _group(state: str, members: Sequence[WorkloadSummary]) -> dict[str, Any]:
     counts = [1 if each.kind == "Pod" else max(each.pod_count, each.behind) for each in members]
     return {
         "id": f"group/{state}",
@@ -207,7 +209,7 @@ def _group(state: str, members: Sequence[Consumer]) -> dict[str, Any]:
 
 
 def _sources(
-    items: Sequence[dict[str, Any]], workloads: Sequence[Consumer]
+    items: Sequence[dict[str, Any]], workloads: Sequence[WorkloadSummary]
 ) -> list[dict[str, Any]]:
     """List the sources of the rows, in the order of the rows that use them.
 
@@ -245,16 +247,20 @@ def _middles(items: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {name: sum(each) / len(each) for name, each in positions.items()}
 
 
-def find_users(workloads: Iterable[Consumer]) -> dict[str, list[tuple[Consumer, Source]]]:
+def find_users(
+    workloads: Iterable[WorkloadSummary],
+) -> dict[str, list[tuple[WorkloadSummary, SourceSummary]]]:
     """Map the id of each source to the workloads that use it."""
-    users: dict[str, list[tuple[Consumer, Source]]] = {}
+    users: dict[str, list[tuple[WorkloadSummary, SourceSummary]]] = {}
     for workload in workloads:
         for source in workload.sources:
             users.setdefault(source_id(workload.namespace, source), []).append((workload, source))
     return users
 
 
-def _source_row(name: str, users: Sequence[tuple[Consumer, Source]]) -> dict[str, Any]:
+def _source_row(
+    name: str, users: Sequence[tuple[WorkloadSummary, SourceSummary]]
+) -> dict[str, Any]:
     """Describe a source by all workloads that use it, also by those that the filter hides."""
     state = _worst(workload.state for workload, _ in users)
     source = users[0][1]

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hotmap.core.duration import format_age
-from hotmap.core.status.status_document import Consumer, Decision, Pod, Source, StatusDocument
+from hotmap.core.status.status_document import (
+    DecisionSummary,
+    PodSummary,
+    SourceSummary,
+    StatusDocument,
+    WorkloadSummary,
+)
 from hotmap.dashboard.map import find_users, order_of, source_id, tone_of, workload_id
 
 __all__ = ["source_panel", "workload_panel"]
@@ -34,7 +40,7 @@ _POD_TONES: Mapping[str, str] = {
 
 
 def workload_panel(
-    document: StatusDocument, workload: Consumer, flags: Sequence[str]
+    document: StatusDocument, workload: WorkloadSummary, flags: Sequence[str]
 ) -> dict[str, Any]:
     """Describe one workload with its sources, its pods and the latest decisions.
 
@@ -73,7 +79,7 @@ def workload_panel(
     }
 
 
-def _describe_source(source: Source, now: float) -> str:
+def _describe_source(source: SourceSummary, now: float) -> str:
     if not source.exists:
         return "does not exist" if source.visible else "not visible to hotmap"
     words = {"start": "at start", "files": "as files"}
@@ -84,7 +90,7 @@ def _describe_source(source: Source, now: float) -> str:
     return "; ".join(parts)
 
 
-def _describe_pod(pod: Pod) -> dict[str, Any]:
+def _describe_pod(pod: PodSummary) -> dict[str, Any]:
     confidence = pod.loaded.confidence
     verdict = pod.state if confidence == pod.state else f"{pod.state} ({confidence})"
     return {
@@ -95,7 +101,7 @@ def _describe_pod(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _describe_number(workload: Consumer, more: int) -> str:
+def _describe_number(workload: WorkloadSummary, more: int) -> str:
     if workload.pods_error:
         return f"cannot list pods: {workload.pods_error}"
     if not workload.pods:
@@ -103,7 +109,7 @@ def _describe_number(workload: Consumer, more: int) -> str:
     return f"and {more:,} more" if more > 0 else ""
 
 
-def _describe_decision(decision: Decision) -> dict[str, Any]:
+def _describe_decision(decision: DecisionSummary) -> dict[str, Any]:
     reason = decision.reason
     if decision.outcome != "done":
         reason += f"; {decision.outcome}"

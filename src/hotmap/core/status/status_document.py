@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Consumer", "EditPreview", "Pod", "PreviewedWorkload", "Source", "StatusDocument"]
+__all__ = [
+    "EditPreview",
+    "PodSummary",
+    "PreviewedWorkload",
+    "SourceSummary",
+    "StatusDocument",
+    "WorkloadSummary",
+]
 
 
 class _Part(msgspec.Struct, rename="camel"):
     """Fields that are not named here are skipped."""
 
 
-class Stage(_Part):
+class StageSummary(_Part):
     confidence: str
     reason: str
     revision: str | None = None
 
 
-class Pod(_Part):
+class PodSummary(_Part):
     name: str
     ready: bool
-    loaded: Stage
-    projected: Stage | None = None
+    loaded: StageSummary
+    projected: StageSummary | None = None
     state: str = "unknown"
 
 
-class Source(_Part):
+class SourceSummary(_Part):
     kind: str
     name: str
     exists: bool
@@ -34,12 +41,12 @@ class Source(_Part):
     visible: bool = True
 
 
-class SourceName(_Part):
+class UnfollowedSource(_Part):
     kind: str
     name: str
 
 
-class Decision(_Part):
+class DecisionSummary(_Part):
     at: float
     verdict: str
     reason: str
@@ -50,7 +57,7 @@ class Decision(_Part):
     first_at: float = 0.0
 
 
-class Consumer(_Part):
+class WorkloadSummary(_Part):
     kind: str
     namespace: str
     name: str
@@ -62,16 +69,16 @@ class Consumer(_Part):
     policy: str = ""
     revision: str = ""
     desired: str | None = None
-    sources: list[Source] = []
-    unfollowed: list[SourceName] = []
+    sources: list[SourceSummary] = []
+    unfollowed: list[UnfollowedSource] = []
     pod_count: int = 0
-    pods: list[Pod] = []
+    pods: list[PodSummary] = []
     pods_error: str = ""
-    decisions: list[Decision] = []
+    decisions: list[DecisionSummary] = []
 
 
 class StatusDocument(_Part):
-    workloads: list[Consumer]
+    workloads: list[WorkloadSummary]
     counts: dict[str, int]
     behind: int
     #: POSIX seconds of the API server, as are all other times.
