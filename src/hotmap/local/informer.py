@@ -123,11 +123,11 @@ class Informer:
     def statistics(self) -> InformerStatistics:
         return InformerStatistics(len(self.objects), self._lists, self._watches)
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Wait until the cache holds what existed when `run` began."""
         await self.until(lambda: self._lists > 0)
 
-    async def reached(self, resource_version: str) -> None:
+    async def wait_for_version(self, resource_version: str) -> None:
         """Wait until the cache has seen a write that returned this resourceVersion.
 
         So that the next decision is based on it; upstream's controllers use expectations for this.
@@ -258,10 +258,10 @@ class Informers:
             listen(kind, True)
         scheme.subscribe(listen)
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Wait until every cache is filled."""
         for informer in self:
-            await informer.synced()
+            await informer.wait_for_sync()
 
     async def run(self) -> None:
         """Run all informers until cancelled."""

@@ -50,7 +50,7 @@ async def _running(informer: Informer) -> AsyncIterator[list[tuple[str | None, s
     task = asyncio.create_task(informer.run())
     try:
         async with asyncio.timeout(60):
-            await informer.synced()
+            await informer.wait_for_sync()
             yield told
     finally:
         task.cancel()
@@ -65,7 +65,7 @@ async def test_informer_reports_existing_and_new_objects() -> None:
     async with _running(informer) as told:
         await _create(registry, "b")
         changed = await _set(registry, "a", "2")
-        await informer.reached(changed["metadata"]["resourceVersion"])
+        await informer.wait_for_version(changed["metadata"]["resourceVersion"])
         assert informer.objects["default", "a"] == changed
         await registry.delete("configmaps", "default", "a")
         await informer.until(lambda: ("default", "a") not in informer.objects)
@@ -97,7 +97,7 @@ async def test_informer_lists_again_after_compaction() -> None:
         await registry.delete("configmaps", "default", "goes")
         for i in range(40):
             last = await _set(registry, "stays", str(i))
-        await informer.reached(last["metadata"]["resourceVersion"])
+        await informer.wait_for_version(last["metadata"]["resourceVersion"])
         assert informer.statistics().lists == 2
         assert told[-1][1] == "39"
         assert ("1", None) in told
@@ -112,7 +112,7 @@ async def test_informer_resumes_ended_watch_without_list() -> None:
     async with _running(informer) as told:
         for i in range(40):
             last = await _set(registry, "a", str(i))
-        await informer.reached(last["metadata"]["resourceVersion"])
+        await informer.wait_for_version(last["metadata"]["resourceVersion"])
         values = ["1", *map(str, range(40))]
         assert told == [(None, "1"), *pairwise(values)]
         assert informer.statistics().lists == 1
@@ -130,7 +130,7 @@ async def test_informer_reports_recreated_object_as_deleted_and_added() -> None:
         for i in range(8):
             await _create(registry, f"filler-{i}")
         again = await _create(registry, "a")
-        await informer.reached(again["metadata"]["resourceVersion"])
+        await informer.wait_for_version(again["metadata"]["resourceVersion"])
         assert ("1", None) in told
         assert informer.objects["default", "a"] == again
 
@@ -148,7 +148,7 @@ async def test_indexes_follow_changes() -> None:
         moved = await registry.patch(
             "configmaps", "default", "a", patch, kind="merge", manager="test"
         )
-        await informer.reached(moved["metadata"]["resourceVersion"])
+        await informer.wait_for_version(moved["metadata"]["resourceVersion"])
         for index in (early, late):
             assert [obj["metadata"]["name"] for obj in index.get("one")] == ["b"]
             assert index.get("two") == [moved]

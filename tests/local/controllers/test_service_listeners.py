@@ -35,7 +35,7 @@ async def registry(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Registry]:
     informers = Informers(registry)
     serving = ServiceProxy(registry, informers)
     tasks = [asyncio.create_task(informers.run())]
-    await informers.synced()
+    await informers.wait_for_sync()
     tasks.append(asyncio.create_task(serving.run()))
     yield registry
     for task in tasks:

@@ -227,7 +227,7 @@ class DeploymentController(OwnerController):
             self._recorder.event(deployment, "Warning", "ReplicaSetCreateError", text)
             await self._write_progress(deployment, None, ("False", "ReplicaSetCreateError", text))
             raise
-        await self._dependents.reached(new["metadata"]["resourceVersion"])
+        await self._dependents.wait_for_version(new["metadata"]["resourceVersion"])
         if size := spec_replicas(new):
             text = f"Scaled up replica set {name} from 0 to {size}"
             self._recorder.event(deployment, "Normal", "ScalingReplicaSet", text)
@@ -316,7 +316,7 @@ class DeploymentController(OwnerController):
         written = await self._client.update(
             "replicasets", *name_of(replica_set), replica_set, manager=MANAGER
         )
-        await self._dependents.reached(written["metadata"]["resourceVersion"])
+        await self._dependents.wait_for_version(written["metadata"]["resourceVersion"])
         return written
 
     async def _report_progress(self, rollout: _Rollout) -> None:
@@ -376,5 +376,5 @@ class DeploymentController(OwnerController):
         written = await self._client.update(
             "deployments", *name_of(deployment), wanted, subresource="status", manager=MANAGER
         )
-        await self._owners.reached(written["metadata"]["resourceVersion"])
+        await self._owners.wait_for_version(written["metadata"]["resourceVersion"])
         return written

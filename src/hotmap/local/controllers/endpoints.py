@@ -108,7 +108,7 @@ class EndpointsController(Controller[ObjectName]):
             made = await self._client.create(
                 _SLICES, namespace, {**head, **content}, manager=MANAGER
             )
-            await self._slices.reached(made["metadata"]["resourceVersion"])
+            await self._slices.wait_for_version(made["metadata"]["resourceVersion"])
         for content in plan.updates:
             await self._client.update(_SLICES, *name_of(content), content, manager=MANAGER)
         for surplus in plan.deletes:

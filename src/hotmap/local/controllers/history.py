@@ -159,7 +159,7 @@ class ControllerHistory:
             if not find_equal([present], template_of(revision)):
                 raise
             return present
-        await self._revisions.reached(created["metadata"]["resourceVersion"])
+        await self._revisions.wait_for_version(created["metadata"]["resourceVersion"])
         return created
 
     async def renumber(self, revision: Object, number: int) -> Object:
@@ -185,7 +185,7 @@ class ControllerHistory:
         written = await self._client.update(
             _RESOURCE, *name_of(revision), revision, manager=MANAGER
         )
-        await self._revisions.reached(written["metadata"]["resourceVersion"])
+        await self._revisions.wait_for_version(written["metadata"]["resourceVersion"])
         return written
 
     def _is_gone(self, revision: Object) -> bool:

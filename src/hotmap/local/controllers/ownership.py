@@ -137,7 +137,7 @@ class Ownership:
             )
         except NotFound:
             return
-        await self._dependents.reached(changed["metadata"]["resourceVersion"])
+        await self._dependents.wait_for_version(changed["metadata"]["resourceVersion"])
 
 
 def is_selected(owner: Object, dependent: Object) -> bool:

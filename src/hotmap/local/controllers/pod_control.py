@@ -51,7 +51,7 @@ class PodControl:
             # The registry answers without waiting; requests come in between.
             await asyncio.sleep(0)
         if created is not None:
-            await self._pods.reached(created["metadata"]["resourceVersion"])
+            await self._pods.wait_for_version(created["metadata"]["resourceVersion"])
         # A terminating namespace takes no pods, and their owners are deleted with it.
         if failure is not None and not is_namespace_terminating(failure):
             text = f"Error creating: {failure}"

@@ -119,7 +119,7 @@ class ReplicaSetController(OwnerController):
                 subresource="status",
                 manager=MANAGER,
             )
-            await self._owners.reached(written["metadata"]["resourceVersion"])
+            await self._owners.wait_for_version(written["metadata"]["resourceVersion"])
         self._recheck_availability(replica_set, pods, now)
 
     def _recheck_availability(

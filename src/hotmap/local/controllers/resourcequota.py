@@ -66,7 +66,7 @@ class ResourceQuotaController(Controller[ObjectName]):
         if informer is None:
             informer = self._followed[kind.resource] = self._informers[kind.resource]
             informer.subscribe(partial(self._on_counted, _namespace_of))
-        await informer.synced()
+        await informer.wait_for_sync()
         return informer
 
     def _on_counted(

@@ -121,7 +121,7 @@ class Controllers(Lifecycle):
         """Control until cancelled; a controller that breaks takes all others down with it."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informers.run())
-            await self._informers.synced()
+            await self._informers.wait_for_sync()
             for controller in self._controllers:
                 tasks.create_task(controller.run())
             if self._proxy is not None:
@@ -134,7 +134,7 @@ class Controllers(Lifecycle):
             ExceptionGroup: a cache could not be filled; nothing is left running.
         """
         self._task = asyncio.create_task(self.run(), name="controllers")
-        synced = asyncio.create_task(self._informers.synced())
+        synced = asyncio.create_task(self._informers.wait_for_sync())
         try:
             await asyncio.wait((self._task, synced), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:

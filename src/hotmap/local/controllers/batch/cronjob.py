@@ -193,7 +193,7 @@ class CronJobController(OwnerController):
                 raise
             return
         else:
-            await self._dependents.reached(created["metadata"]["resourceVersion"])
+            await self._dependents.wait_for_version(created["metadata"]["resourceVersion"])
             text = f"Created job {created['metadata']['name']}"
             self._recorder.event(cron_job, "Normal", "SuccessfulCreate", text)
         _set_active(status, [*(status.get("active") or []), _reference(created)])
@@ -229,7 +229,7 @@ class CronJobController(OwnerController):
                 subresource="status",
                 manager=MANAGER,
             )
-            await self._owners.reached(written["metadata"]["resourceVersion"])
+            await self._owners.wait_for_version(written["metadata"]["resourceVersion"])
 
 
 def _set_active(status: Object, active: list[Object]) -> None:

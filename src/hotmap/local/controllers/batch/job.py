@@ -226,7 +226,7 @@ class JobController(OwnerController):
             )
         except NotFound:
             return
-        await self._owners.reached(written["metadata"]["resourceVersion"])
+        await self._owners.wait_for_version(written["metadata"]["resourceVersion"])
 
     # -- finalizers ------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class JobController(OwnerController):
         changed = await asyncio.gather(*(self._release_pod(pod) for pod in pods))
         revisions = [revision for revision in changed if revision]
         if revisions:
-            await self._dependents.reached(max(revisions, key=int))
+            await self._dependents.wait_for_version(max(revisions, key=int))
 
     async def _release_pod(self, pod: Object) -> str:
         def release(present: Object) -> Object | None:

@@ -185,7 +185,7 @@ class DaemonSetController(OwnerController):
                 )
             except NotFound:
                 continue
-            await self._dependents.reached(written["metadata"]["resourceVersion"])
+            await self._dependents.wait_for_version(written["metadata"]["resourceVersion"])
         await self._history.delete(duplicates)
 
     async def _clean_up(self, owner: Object, revisions: _Revisions) -> None:
@@ -271,7 +271,7 @@ class DaemonSetController(OwnerController):
             subresource="status",
             manager=MANAGER,
         )
-        await self._owners.reached(written["metadata"]["resourceVersion"])
+        await self._owners.wait_for_version(written["metadata"]["resourceVersion"])
 
 
 def _placing_fields(node: Object) -> tuple[object, ...]:

@@ -193,7 +193,7 @@ class StatefulSetController(OwnerController):
             subresource="status",
             manager=MANAGER,
         )
-        await self._owners.reached(written["metadata"]["resourceVersion"])
+        await self._owners.wait_for_version(written["metadata"]["resourceVersion"])
 
     def _recheck_availability(self, view: StatefulSetView) -> None:
         min_ready = view.owner["spec"].get("minReadySeconds") or 0

@@ -63,7 +63,7 @@ class StatefulPodControl:
                 return
             self._record(owner, pod, "Create", error)
             raise
-        await self._pods.reached(created["metadata"]["resourceVersion"])
+        await self._pods.wait_for_version(created["metadata"]["resourceVersion"])
         await self._set_claim_owners(owner, created, reference=reference)
         self._record(owner, pod, "Create")
 
@@ -80,7 +80,7 @@ class StatefulPodControl:
         except ApiError as error:
             self._record(owner, pod, "Update", error)
             raise
-        await self._pods.reached(written["metadata"]["resourceVersion"])
+        await self._pods.wait_for_version(written["metadata"]["resourceVersion"])
         self._record(owner, pod, "Update")
 
     async def update_claims(self, owner: Object, pod: Object, *, reference: Object) -> None:
@@ -136,7 +136,7 @@ class StatefulPodControl:
                 why = f"failed to create PVC {name}: {error}"
                 raise ApiError(why, code=error.code, reason=error.reason) from error
             raise
-        await self._claims.reached(created["metadata"]["resourceVersion"])
+        await self._claims.wait_for_version(created["metadata"]["resourceVersion"])
         text = f"Create Claim {name} Pod {pod_name} in StatefulSet {set_name} success"
         self._recorder.event(owner, "Normal", "SuccessfulCreate", text)
 
@@ -155,7 +155,7 @@ class StatefulPodControl:
             owners = claim_owners(claim, owner, pod, set_reference=reference)
             changed = with_metadata(claim, ownerReferences=owners or None)
             written = await self._client.update(_CLAIMS, *name_of(claim), changed, manager=MANAGER)
-            await self._claims.reached(written["metadata"]["resourceVersion"])
+            await self._claims.wait_for_version(written["metadata"]["resourceVersion"])
 
     # -- Events and caches ---------------------------------------------------------------------
 

@@ -226,7 +226,7 @@ class PersistentVolumeBinder(Controller[ObjectName]):
             "persistentvolumeclaims", *name_of(claim), choose, manager=MANAGER
         )
         await self._set_claim_status(chosen, _bound_status(volume))
-        await self._volumes.reached(volume["metadata"]["resourceVersion"])
+        await self._volumes.wait_for_version(volume["metadata"]["resourceVersion"])
 
     async def _lose(self, claim: Object, reason: str, text: str) -> None:
         if (claim.get("status") or {}).get("phase") != "Lost":
