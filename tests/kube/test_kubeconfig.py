@@ -395,7 +395,7 @@ def test_missing_service_account_is_an_error(tmp_path: Path) -> None:
         in_cluster_config(directory=tmp_path, environ={})
 
 
-def test_token_file_is_read_again(
+async def test_token_file_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a minute, and at once after a 401; an unreadable one leaves the last token."""
@@ -410,16 +410,16 @@ def test_token_file_is_read_again(
     assert token.authorization() == "Bearer one"
     now += 1
     assert token.authorization() == "Bearer two"
-    assert not token.refresh("Bearer two")
-    assert token.refresh("Bearer one")
+    assert not await token.renew("Bearer two")
+    assert await token.renew("Bearer one")
     path.write_text("three")
-    assert token.refresh("Bearer two")
+    assert await token.renew("Bearer two")
     path.unlink()
     now += 60
     assert token.authorization() == "Bearer three"
     for _ in range(3):  # logged once, and not for each request, nor for each that is refused
         assert token.authorization() == "Bearer three"
-        assert not token.refresh("Bearer three")
+        assert not await token.renew("Bearer three")
     assert caplog.text.count("using the last token") == 1
     now += 60
     path.write_text("four\nfive")

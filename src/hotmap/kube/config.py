@@ -71,10 +71,6 @@ class Credentials:
         `refused` is what `authorization` returned for the refused request: another call may have
         renewed them since.
         """
-        return self.refresh(refused)
-
-    def refresh(self, refused: str) -> bool:
-        """Do what `renew` does, where that takes no time."""
         return False
 
 
@@ -116,7 +112,7 @@ class TokenFile(Credentials):
             self._read()
         return f"Bearer {self._token}"
 
-    def refresh(self, refused: str) -> bool:
+    async def renew(self, refused: str) -> bool:
         self._read()
         return self.authorization() != refused
 
