@@ -46,7 +46,7 @@ class WatchProgress:
         self._missed.pop(namespace, None)
         self._until[namespace] = at
 
-    def missed(self, namespace: str) -> MissedTime | None:
+    def missed_time(self, namespace: str) -> MissedTime | None:
         """Return since when changes that arrive now may have happened; None: just now."""
         return self._missed.get(None) or self._missed.get(namespace)
 

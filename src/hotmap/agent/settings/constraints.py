@@ -25,7 +25,7 @@ def require_combinable(flags: FlagValues) -> None:
     for name in ("env-from", "env", "forward-hup", "stop-signal", "min-uptime"):
         require(
             bool(flags.application) or not flags.has(name),
-            f"{flags.spelled(name)} requires an application: put it after --",
+            f"{flags.spelling_of(name)} requires an application: put it after --",
         )
     require(
         not (flags.switch("once") and flags.application),
@@ -88,8 +88,8 @@ def require_outside(
 ) -> None:
     """Require that the agent writes nothing into what it watches: it would reload forever."""
     written = [
-        *((flags.spelled(name), flags.path(name)) for name in ("state", "socket", "work-dir")),
-        *((flags.spelled("touch"), path) for path in flags.paths("touch")),
+        *((flags.spelling_of(name), flags.path(name)) for name in ("state", "socket", "work-dir")),
+        *((flags.spelling_of("touch"), path) for path in flags.paths("touch")),
         *(
             (f"{rules_file}: rule {rule.name}: touch", action.path)
             for rule in rules

@@ -32,7 +32,7 @@ class FlagValues:
     def has(self, name: str) -> bool:
         return name in self._arguments.values
 
-    def spelled(self, name: str) -> str:
+    def spelling_of(self, name: str) -> str:
         return self._arguments.spelling.get(name, f"--{name}")
 
     def one(self, name: str, parse: Callable[[str], T], default: T) -> T:
@@ -40,7 +40,7 @@ class FlagValues:
         return found[-1] if found else default
 
     def many(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
-        where, is_secret = self.spelled(name), name in _SECRET_FLAGS
+        where, is_secret = self.spelling_of(name), name in _SECRET_FLAGS
         return tuple(
             parse_value(text, parse, where, is_secret=is_secret)
             for text in self._arguments.values.get(name, ())

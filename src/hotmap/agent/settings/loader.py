@@ -196,7 +196,7 @@ def _warnings(flags: FlagValues, rules: Iterable[Rule]) -> tuple[str, ...]:
     if flags.has("webhook-retries"):
         flags.one("webhook-retries", _parse_count, 0)
         found.append(
-            f"{flags.spelled('webhook-retries')} has no effect: a call is repeated until it "
+            f"{flags.spelling_of('webhook-retries')} has no effect: a call is repeated until it "
             "succeeds or the content changes"
         )
     return tuple(found)

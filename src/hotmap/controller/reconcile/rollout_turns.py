@@ -198,7 +198,7 @@ class RolloutTurns:
     def _unfinished(self, source: ObjectKey) -> Iterator[Consumer]:
         """Iterate over the consumers that an earlier leader rolled out after the last change."""
         found = self._index.sources[source.kind].get(source)
-        changed_at = self._index.history.bounded(found).changed_at if found else None
+        changed_at = self._index.history.with_change_time(found).changed_at if found else None
         for consumer in self._index.followers_of(source):
             at = consumer.written_at
             is_newer = changed_at is not None and at is not None and at >= changed_at

@@ -120,7 +120,7 @@ class ChangeListener:
 
     def _missed(self, key: ObjectKey, store: Store[Any]) -> tuple[float | None, bool]:
         """Return since when a change that arrives now may have happened, and if it was listed."""
-        missed = store.progress.missed(key.namespace)
+        missed = store.progress.missed_time(key.namespace)
         if missed is None:
             return None, False
         return self._clock() - (self._monotonic() - missed.since), missed.listed

@@ -169,7 +169,7 @@ class History:
             for kept in (self._changes, self._saved, self._listed, self._immutable):
                 kept.pop(key, None)
 
-    def bounded(self, source: Source) -> Source:
+    def with_change_time(self, source: Source) -> Source:
         """Restore the time of the last data change if later writes changed only metadata."""
         if source.key not in self._changed_at:
             return source

@@ -123,7 +123,7 @@ class Index:
         for use in uses:
             store = self.sources.get(use.source.kind)
             if store is not None and (source := store.get(use.source)) is not None:
-                found[use.source] = self.history.bounded(source)
+                found[use.source] = self.history.with_change_time(source)
         return found
 
     def ignored(self, sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:

@@ -114,7 +114,7 @@ class JobController(OwnerController):
             await self._release(surplus)
             await self._pod_control.delete(job, surplus)
             return
-        missing = view.missing()
+        missing = view.missing_count()
         if missing <= 0:
             return
         pause = 0.0

@@ -258,7 +258,7 @@ class JobView:
 
     # -- how many pods it wants ------------------------------------------------------------------
 
-    def wanted(self) -> int:
+    def wanted_count(self) -> int:
         """Return how many pods are to be active."""
         if self.is_suspended:
             return 0
@@ -269,7 +269,7 @@ class JobView:
 
     def surplus(self) -> list[Object]:
         """Choose the active pods to delete: too many, or of an index that another works on."""
-        count = max(0, len(self.active) - self.wanted())
+        count = max(0, len(self.active) - self.wanted_count())
         if not self.is_indexed:
             return choose_victims(self.active, self.pods, count, now=self.now)
         kept: dict[int, Object] = {}
@@ -283,10 +283,10 @@ class JobView:
         rest = max(0, count - len(doubled))
         return doubled + choose_victims(list(kept.values()), self.pods, rest, now=self.now)
 
-    def missing(self) -> int:
+    def missing_count(self) -> int:
         """Return how many pods there are too few."""
         waiting = len(self.terminating) if self.replaces_only_failed else 0
-        return self.wanted() - waiting - len(self.active)
+        return self.wanted_count() - waiting - len(self.active)
 
     def pending_indexes(self, count: int) -> list[int]:
         """Return the lowest indexes without a pod that are neither done nor failed."""
