@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.apiserver.test_custom_resources import definition, registry
+from tests.local.apiserver.widgets import definition, registry
 
 from hotmap.core.errors import Invalid
 
