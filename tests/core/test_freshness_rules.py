@@ -214,6 +214,32 @@ def test_rule_8_other_uses_do_not_hide_a_change(
     assert assess_change(other, record, now, started=started).verdict is verdict
 
 
+def test_rule_8_changed_source_that_only_files_use_now_is_refreshed() -> None:
+    """Its pods need no restart for it, whatever they read at their start before."""
+    record = applied_record(deployment(ENV), app())
+    now = [app(B_BOTH, version=2, changed_at=500)]
+    assessment = assess_change(deployment(FILES, generation=2), record, now)
+    assert assessment.verdict is Verdict.LIVE
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict"),
+    [
+        pytest.param(1, Verdict.ADOPT, id="the same version"),
+        pytest.param(2, Verdict.CHECK_PODS, id="another version"),
+    ],
+)
+def test_rule_8_record_without_content_is_compared_by_version(
+    version: int, verdict: Verdict
+) -> None:
+    """Other data keys cannot be compared with it."""
+    record = applied_record(deployment(ENV), app())
+    (source,) = record.sources
+    record = msgspec.structs.replace(record, sources=(msgspec.structs.replace(source, content=""),))
+    now = [app(version=version, changed_at=500)]
+    assert assess_change(deployment(ENV_AND_FILES, generation=2), record, now).verdict is verdict
+
+
 @pytest.mark.parametrize(
     ("generation", "started", "verdict"),
     [
