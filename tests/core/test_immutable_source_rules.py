@@ -30,6 +30,7 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.assessment import OtherUse, Verdict
+from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, take_snapshots
@@ -65,6 +66,18 @@ def test_rule_7_ends_when_pods_were_replaced_that_never_overlap(
     record = applied_record(before, app(immutable=True))
     who = structs.replace(before, **fields)
     assert assess_change(who, record, now, started=started).verdict is verdict
+
+
+@pytest.mark.parametrize(("created", "verdict"), [(501.0, Verdict.HOLD), (502.0, Verdict.ADOPT)])
+def test_rule_7_restarted_container_has_what_was_served_since_its_pod_was_created(
+    created: float, verdict: Verdict
+) -> None:
+    """However late it started again: its kubelet goes on with the content of the pod."""
+    who = consumer("StatefulSet", ENV)
+    record = applied_record(who, app(immutable=True))
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    starts = (PodStart("web-0", 600.0, "", created=created, restarted=True),)
+    assert assess_change(who, record, now, starts=starts).verdict is verdict
 
 
 def test_rule_7_other_uses_do_not_end_a_hold() -> None:
