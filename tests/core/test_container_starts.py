@@ -171,6 +171,10 @@ IN_WEB = "{name: web, volumeMounts: [{name: v, mountPath: /a}]}"
                      200, State.CURRENT, id="a sidecar with the same files"),
         pytest.param("{name: log, volumeMounts: [{name: v, mountPath: /a, subPath: a}]}",
                      200, State.LATENT, id="a sidecar with a subPath"),
+        pytest.param("{name: web, volumeMounts: [{name: v, mountPath: /a, subPath: a}]}",
+                     907, State.CURRENT, id="a subPath, updated before the container restarted"),
+        pytest.param("{name: web, volumeMounts: [{name: v, mountPath: /a, subPath: a}]}",
+                     910, State.LATENT, id="a subPath, perhaps updated after it restarted"),
         pytest.param("{name: log, volumeMounts: [{name: v, mountPath: /a, subPath: ./}]}",
                      200, State.CURRENT, id="a sidecar with the whole volume as a subPath"),
         pytest.param(f"{IN_WEB}]\n    initContainers: [{{name: setup, "
