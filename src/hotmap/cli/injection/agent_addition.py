@@ -244,9 +244,7 @@ class _TemplateEditor:
         if stage is None:
             return
         mounts = self._application["volumeMounts"]
-        self._recorder.record_replacement(
-            self._in_application("volumeMounts"), tuple(stage.directories)
-        )
+        self._recorder.record_replacement(self._mounts_path(), tuple(stage.directories))
         self._application["volumeMounts"] = staged_mounts(mounts, stage, places, self._names)
 
     def _add_volumes_and_containers(
@@ -277,7 +275,7 @@ class _TemplateEditor:
                 *volumes.run_mounts(self._names, pod=True, scratch=False),
                 volumes.program_mount(self._names),
             ]
-            self._extend(self._in_application("volumeMounts"), mounts)
+            self._extend(self._mounts_path(), mounts)
             added += conversion.volumes if conversion else []
         self._extend(("spec", "volumes"), added)
         self._add_containers(flags, settings, sources, staged=stage is not None)
@@ -360,8 +358,8 @@ class _TemplateEditor:
         again = tuple(self._injection) if self._names.number > 1 else ()
         return Record(self._application["name"], changes, again)
 
-    def _in_application(self, key: str) -> Path:
-        return ("spec", "containers", self._application["name"], key)
+    def _mounts_path(self) -> Path:
+        return ("spec", "containers", self._application["name"], "volumeMounts")
 
     def _extend(self, path: Path, items: list[dict[str, Any]]) -> None:
         if not items:

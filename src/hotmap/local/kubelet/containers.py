@@ -137,7 +137,7 @@ class PodContainers:
             state.waiting = Waiting("ErrImageNeverPull", str(error))
             self._event(container, "Warning", "ErrImageNeverPull", str(error))
             self._event(container, "Warning", "Failed", "Error: ErrImageNeverPull")
-            return retry_delay(ERROR_PERIOD)
+            return retry_delay()
         present = f'Container image "{container.get("image", "")}" already present on machine'
         self._event(container, "Normal", "Pulled", f"{present} and can be accessed by the pod")
         try:
@@ -154,7 +154,7 @@ class PodContainers:
             message = error_text(error)
             state.waiting = Waiting("CreateContainerConfigError", message)
             self._event(container, "Warning", "Failed", f"Error: {message}")
-            return retry_delay(ERROR_PERIOD)
+            return retry_delay()
         return await self._launch(container, state, spec)
 
     async def _launch(
@@ -465,9 +465,9 @@ def container_path(spec: Mapping[str, Any], name: str) -> str:
     return f"spec.{field}{{{name}}}"
 
 
-def retry_delay(period: float) -> float:
+def retry_delay() -> float:
     """Draw the seconds until the next retry: the period plus up to half of it."""
-    return period * (1 + random.random() / 2)
+    return ERROR_PERIOD * (1 + random.random() / 2)
 
 
 def _go_duration(seconds: float) -> str:

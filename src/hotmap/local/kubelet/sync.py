@@ -26,7 +26,6 @@ from hotmap.core.errors import Conflict, HotmapError, NotFound
 from hotmap.local.kubelet.actions import compute_pod_actions
 from hotmap.local.kubelet.claims import ClaimedPaths
 from hotmap.local.kubelet.containers import (
-    ERROR_PERIOD,
     FALLBACK_GRACE,
     PodContainers,
     named_container,
@@ -155,7 +154,7 @@ class PodWorker:
         except Exception:
             # An exception must not end the worker of this pod.
             _log.exception("pod %s: internal error; retrying", self._name)
-        return retry_delay(ERROR_PERIOD)
+        return retry_delay()
 
     async def _sync(self) -> float | None:
         """Sync once; return the seconds until the next sync, None for never."""

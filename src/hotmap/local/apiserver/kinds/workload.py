@@ -29,8 +29,6 @@ from hotmap.local.selectors import matches_label_selector
 from hotmap.local.strategy import Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hotmap.local.strategy import Cell
 
 _PERCENT = (
@@ -230,6 +228,9 @@ def status_errors(status: JsonObject, second: str) -> list[FieldError]:
     return errors
 
 
-def ready_of(path: str) -> Callable[[JsonObject, float], Cell]:
-    wanted, ready = field_cell(path, 0), field_cell("status.readyReplicas", 0)
-    return lambda obj, now: f"{ready(obj, now)}/{wanted(obj, now)}"
+_READY, _WANTED = field_cell("status.readyReplicas", 0), field_cell("spec.replicas", 0)
+
+
+def ready_replicas(obj: JsonObject, now: float) -> Cell:
+    """Show how many of the wanted replicas are ready, such as 2/3."""
+    return f"{_READY(obj, now)}/{_WANTED(obj, now)}"

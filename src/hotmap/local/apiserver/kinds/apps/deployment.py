@@ -10,7 +10,7 @@ from hotmap.local.apiserver.kinds.workload import (
     bound_errors,
     default_rolling_update,
     go_strategy,
-    ready_of,
+    ready_replicas,
     status_errors,
 )
 from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, unsupported
@@ -29,7 +29,7 @@ class DeploymentStrategy(SelectingStrategy):
 
     columns = (
         NAME,
-        Column("Ready", ready_of("spec.replicas")),
+        Column("Ready", ready_replicas),
         Column("Up-to-date", field_cell("status.updatedReplicas", 0)),
         Column("Available", field_cell("status.availableReplicas", 0)),
         AGE,

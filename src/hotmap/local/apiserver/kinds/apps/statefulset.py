@@ -9,7 +9,7 @@ from hotmap.local.apiserver.kinds.workload import (
     bound_errors,
     default_rolling_update,
     is_zero_bound,
-    ready_of,
+    ready_replicas,
     share_errors,
 )
 from hotmap.local.field_errors import (
@@ -51,7 +51,7 @@ class StatefulSetStrategy(SelectingStrategy):
     invalid_selector = ""
     columns = (
         NAME,
-        Column("Ready", ready_of("spec.replicas")),
+        Column("Ready", ready_replicas),
         AGE,
         *template_columns("spec.template"),
     )
