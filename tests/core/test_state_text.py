@@ -118,6 +118,28 @@ def test_records_are_read_as_written(written: list[Record]) -> None:
     assert read_shard(write_shard(written)) == {record.uid: record for record in written}
 
 
+@given(st.lists(records, max_size=4, unique_by=lambda record: record.uid))
+def test_shared_values_are_written_as_they_were(written: list[Record]) -> None:
+    """Values keep their types: 0.0, 0 and false are equal, and none is written for another."""
+    text, known = write_shard(written), dict[object, object]()
+    for _ in range(2):
+        assert write_shard(read_shard(text, known).values()) == text
+
+
+def test_records_read_together_share_equal_values() -> None:
+    """Thousands of consumers name the same sources; in memory each text and time is there once."""
+    known: dict[object, object] = {}
+    first = read_shard(f"{HEADER}\n{LINE}\n", known)["6f0c"]
+    other = read_shard(f"{HEADER}\n{LINE.replace('6f0c', '7a1d')}\n", known)["7a1d"]
+    assert other == msgspec.structs.replace(first, uid="7a1d")
+    assert other.key_id is first.key_id
+    assert other.rollouts is first.rollouts
+    values = zip(
+        *(msgspec.structs.astuple(each.sources[0]) for each in (first, other)), strict=True
+    )
+    assert all(value is of_other for value, of_other in values)
+
+
 @given(st.lists(records, max_size=4, unique_by=lambda record: record.uid), st.randoms())
 def test_equal_states_are_equal_texts(written: list[Record], random: Random) -> None:
     """The order of records does not matter, so an unchanged shard is not written again."""

@@ -197,6 +197,7 @@ class RecordShards:
         reading = asyncio.Semaphore(_READ_AT_ONCE)
         found: dict[int, _Shard] = {}
         until: float | None = None
+        known: dict[object, object] = {}
 
         async def read(shard: int) -> None:
             nonlocal until
@@ -208,7 +209,7 @@ class RecordShards:
                 self._is_modified = True
             if content is not None:
                 text = _text(content)
-                found[shard] = read_shard(text), read_changes(text)
+                found[shard] = read_shard(text, known), read_changes(text)
                 if shard == _WATCHED_SHARD:
                     until = read_watched_until(text)
 
