@@ -7,6 +7,7 @@ a real one is tested in tests/deploy.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def answer(**fields: Any) -> dict[str, Any]:
         "counts": {},
         "behind": 0,
         "workloads": [],
+        "time": 0.0,
     }
     return {**document, **fields}
 
@@ -203,9 +205,9 @@ async def test_namespace_defaults_to_the_contexts(server: Server, tmp_path: Path
 
 async def test_status_joins_pages(server: Server, tmp_path: Path) -> None:
     """`continue` is followed to the end."""
-    pages = iter(
-        [answer(), answer(workloads=["a", "b"], **{"continue": "b"}), answer(workloads=["c"])]
-    )
+    common = {"kind": "Job", "namespace": "shop", "state": "current", "reason": ""}
+    a, b, c = ({**common, "name": name} for name in "abc")
+    pages = iter([answer(), answer(workloads=[a, b], **{"continue": "b"}), answer(workloads=[c])])
 
     class Pages(dict[str, Any]):
         def __getitem__(self, name: str) -> Any:
@@ -213,7 +215,7 @@ async def test_status_joins_pages(server: Server, tmp_path: Path) -> None:
 
     server.pods = Pages({"hotmap-a": None})
     document = await ask(await server.start(tmp_path))
-    assert document["workloads"] == ["a", "b", "c"]
+    assert document["workloads"] == [a, b, c]
     assert "continue" not in document
 
 
@@ -462,6 +464,9 @@ async def test_namespace_without_controller_is_an_error(
         ('["a"]', "not a JSON object"),
         ('{"kind": "Other"}', "not a hotmap controller"),
         ('{"kind": "ControllerStatus", "ready": false}', "a standby or still starting"),
+        ('{"kind": "ControllerStatus", "ready": true}', "has another version: Object missing"),
+        (json.dumps(answer(workloads=5)), "has another version: Expected `array`, got `int`"),
+        (json.dumps(answer(workloads=[{}])), "has another version: Object missing"),
     ],
 )
 async def test_invalid_answer_is_an_error(body: str, words: str) -> None:

@@ -23,9 +23,9 @@ from hotmap.cli.source_edits import (
     named_edit,
 )
 from hotmap.cli.status_client import StatusClient, connect
-from hotmap.cli.status_output import convert_document, create_console, print_document
+from hotmap.cli.status_output import create_console, print_document, read_printable
 from hotmap.core.errors import SettingsError
-from hotmap.core.status.status_document import EditPreview
+from hotmap.core.status.status_document import EditPreview, PreviewDocument
 from hotmap.core.text import quote_short
 
 __all__ = ["run_preview"]
@@ -65,7 +65,7 @@ def run_preview(
     # Before the event loop, in which Ctrl-C would not end the wait for standard input.
     texts = read_manifests(options.filename, None, in_place=False)
     previews, unread = asyncio.run(_get_previews(text, texts, options, cluster, address))
-    items = [convert_document(item, EditPreview) for item in previews]
+    items = [read_printable(item, EditPreview) for item in previews]
     if options.output in ("json", "yaml"):
         document = {"apiVersion": "hotmap.dev/v1", "kind": "EditPreviewList", "items": previews}
         print_document(document, options.output)
@@ -117,7 +117,7 @@ async def _get_preview(client: StatusClient, edit: SourceEdit) -> dict[str, Any]
     limit = 0
     for parameters in [] if edit.changes_nothing else _requests(edit):
         query = {"source": str(edit.source), "limit": _PAGE, **parameters}
-        answer = await client.status(query)
+        answer = await client.status(query, type_=PreviewDocument)
         limit = answer.get("maxConcurrentRollouts", 0)
         for workload in answer["workloads"]:
             name = workload["kind"], workload["name"]

@@ -8,8 +8,14 @@ from typing import Any
 
 from hotmap.cli.controller_discovery import LIMITS, Fetch, fetch_from_url, find_controller
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
-from hotmap.cli.status_response import ControllerAway, StatusUnavailable, decode_response
+from hotmap.cli.status_response import (
+    ControllerAway,
+    StatusUnavailable,
+    convert_document,
+    decode_response,
+)
 from hotmap.core.errors import SettingsError
+from hotmap.core.status.status_document import StatusDocument
 from hotmap.core.text import printable
 from hotmap.kube.client import Client
 
@@ -24,20 +30,27 @@ class StatusClient:
         #: The default namespace.
         self.namespace = namespace
 
-    async def status(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Get the status, all pages of it as one document.
+    async def status(
+        self, query: Mapping[str, str], *, type_: type = StatusDocument
+    ) -> dict[str, Any]:
+        """Get the status, all pages of it as one document, which has the fields of a type.
 
         Raises:
-            StatusUnavailable: no answer, the controller is not the leader, or it does not watch
-                the namespace.
+            StatusUnavailable: no answer, the controller is not the leader, it does not watch the
+                namespace, or it has another version.
         """
-        document = _require_watched(_require_leader(decode_response(await self._fetch(query))))
+        document = _require_watched(await self._page(query, type_))
         token = document.pop("continue", "")
         while token:
             # Another replica may answer by now, and a standby's page has no workloads.
-            page = _require_leader(decode_response(await self._fetch({**query, "continue": token})))
-            document["workloads"] += page.get("workloads", [])
+            page = await self._page({**query, "continue": token}, type_)
+            document["workloads"] += page["workloads"]
             token = page.get("continue", "")
+        return document
+
+    async def _page(self, query: Mapping[str, str], type_: type) -> dict[str, Any]:
+        document = _require_leader(decode_response(await self._fetch(query)))
+        convert_document(document, type_)  # only to see that it can be
         return document
 
 

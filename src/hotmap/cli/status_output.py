@@ -6,19 +6,18 @@ import json
 import sys
 from typing import Any, TypeVar
 
-import msgspec
 from rich.console import Console
 
-from hotmap.cli.status_response import StatusUnavailable
+from hotmap.cli.status_response import convert_document
 from hotmap.cli.terminal import OutputConsole, width_from_environment
 from hotmap.core.status.status_document import StatusDocument
 from hotmap.core.text import printable
 
 __all__ = [
-    "convert_document",
     "create_console",
     "print_document",
     "read_document",
+    "read_printable",
 ]
 
 T = TypeVar("T")
@@ -28,20 +27,13 @@ _WIDEST = 10_000
 
 
 def read_document(document: dict[str, Any]) -> StatusDocument:
-    """Read what tables print of a status document; see `convert_document`."""
-    return convert_document(document, StatusDocument)
+    """Read what tables print of a status document; see `read_printable`."""
+    return read_printable(document, StatusDocument)
 
 
-def convert_document(document: dict[str, Any], type_: type[T]) -> T:
-    """Read what tables print of a document, with escaped texts.
-
-    Raises:
-        StatusUnavailable: the controller has another version.
-    """
-    try:
-        return msgspec.convert(_escape_texts(document), type_)
-    except msgspec.ValidationError as error:
-        raise StatusUnavailable(f"the controller has another version: {error}") from error
+def read_printable(document: dict[str, Any], type_: type[T]) -> T:
+    """Read what tables print of a document, with escaped texts."""
+    return convert_document(_escape_texts(document), type_)
 
 
 def _escape_texts(value: Any) -> Any:

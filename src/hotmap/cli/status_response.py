@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,10 +12,13 @@ from hotmap.core.text import printable
 __all__ = [
     "ControllerAway",
     "StatusUnavailable",
+    "convert_document",
     "decode_response",
     "refusal_text",
     "unavailable",
 ]
+
+T = TypeVar("T")
 
 
 class StatusUnavailable(SettingsError):
@@ -49,6 +52,18 @@ def decode_response(body: bytes) -> dict[str, Any]:
     if document.get("kind") != "ControllerStatus":
         raise StatusUnavailable("not a hotmap controller, or one of an older version")
     return document
+
+
+def convert_document(document: dict[str, Any], type_: type[T]) -> T:
+    """Read the fields of a document that a type has.
+
+    Raises:
+        StatusUnavailable: the controller has another version.
+    """
+    try:
+        return msgspec.convert(document, type_)
+    except msgspec.ValidationError as error:
+        raise StatusUnavailable(f"the controller has another version: {error}") from error
 
 
 def refusal_text(body: bytes) -> str:

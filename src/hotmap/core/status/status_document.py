@@ -7,6 +7,7 @@ import msgspec
 __all__ = [
     "EditPreview",
     "PodSummary",
+    "PreviewDocument",
     "PreviewedWorkload",
     "SourceSummary",
     "StatusDocument",
@@ -96,6 +97,11 @@ class PreviewedWorkload(_Part):
     held: bool
     reason: str
     verdict: str = ""
+
+
+class PreviewDocument(_Part):
+    workloads: list[PreviewedWorkload]
+    max_concurrent_rollouts: int = 0
 
 
 class EditPreview(_Part):
