@@ -204,6 +204,11 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
             " no such file or directory",
         ),
         (
+            kubeconfig(user={"tokenFile": "/dev/zero"}),
+            "user 'u' in kubeconfig {path}: token file /dev/zero cannot be used: it has more than"
+            " 16 MiB",
+        ),
+        (
             kubeconfig(cluster={"certificate-authority": "absent"}),
             "cluster 'c' in kubeconfig {path}: certificate-authority {folder}/absent cannot be"
             " read: no such file or directory",

@@ -38,7 +38,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: life, so a minute is early enough (client-go: transport/token_source.go).
 TOKEN_PERIOD = 60.0
 
-#: MiB of a kubeconfig, certificate or key; a pipe or a device may never end.
+#: MiB of a kubeconfig, certificate, key or token; a pipe or a device may never end.
 _LARGEST_FILE = 16
 
 _log = logging.getLogger(__name__)
@@ -119,8 +119,8 @@ class TokenFile(Credentials):
     def _read(self) -> None:
         problem = "it is empty"
         try:
-            token = self._path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
+            token = _read_bounded(self._path).decode("ascii").strip()
+        except (OSError, ValueError) as error:
             token, problem = "", error_text(error)
         if token and not is_token(token):
             token, problem = "", "it contains white space"
@@ -303,12 +303,16 @@ def read_file(path: Path, title: str) -> bytes:
         SettingsError: it cannot be read, or is too large.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read((_LARGEST_FILE << 20) + 1)
-    except OSError as error:
+        return _read_bounded(path)
+    except (OSError, ValueError) as error:
         raise SettingsError(f"{title} {path} cannot be read: {error_text(error)}") from error
+
+
+def _read_bounded(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read((_LARGEST_FILE << 20) + 1)
     if len(content) > _LARGEST_FILE << 20:
-        raise SettingsError(f"{title} {path} cannot be read: it has more than {_LARGEST_FILE} MiB")
+        raise ValueError(f"it has more than {_LARGEST_FILE} MiB")
     return content
 
 
