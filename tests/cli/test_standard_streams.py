@@ -64,6 +64,15 @@ def test_full_disk_is_an_error(words: tuple[str, ...], buffered: str) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_closed_output_is_an_error(words: tuple[str, ...]) -> None:
+    """As of `hotmap agent --help >&-`."""
+    closed = {"stderr": subprocess.PIPE, "preexec_fn": lambda: os.close(1)}
+    done = run_with_output(words, None, buffered="", **closed)
+    assert done.returncode == FAILED
+    assert done.stderr.endswith(": cannot write to standard output: bad file descriptor\n")
+
+
 @pytest.mark.parametrize("buffered", ["", "1"])
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 def test_disk_that_becomes_full_is_an_error(

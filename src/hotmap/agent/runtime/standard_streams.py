@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -51,9 +52,10 @@ def print_text(program: str, text: str) -> None:
     """Print a text to standard output; ends the program if that is impossible."""
     prepare_output()
     try:
-        if sys.stdout is not None:
-            sys.stdout.write(f"{text.rstrip()}\n")
-            sys.stdout.flush()
+        if sys.stdout is None:  # it is closed
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        sys.stdout.write(f"{text.rstrip()}\n")
+        sys.stdout.flush()
     except OSError as error:
         sys.exit(lost_output(program, error))
 
@@ -87,12 +89,14 @@ def lost_output(program: str, error: Exception) -> int:
     return 1
 
 
-def _discard(stream: TextIO) -> None:
+def _discard(stream: TextIO | None) -> None:
     """Drop what a stream holds.
 
     Otherwise the interpreter writes it at exit, reports that this fails, and changes the exit
     status (python: library/signal, "Note on SIGPIPE").
     """
+    if stream is None:
+        return
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
