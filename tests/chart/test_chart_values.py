@@ -496,11 +496,26 @@ INVALID_ELECTIONS = (
         ("reloader.resourceLabelSelector=a=b=c", 'invalid resourceLabelSelector "a=b=c": expected'),
         ("ignoreNamespaces=kube-*", 'invalid ignoreNamespaces "kube-*": expected names of'),
         ("follow=app", 'invalid follow "app": expected auto, off or a list'),
+        ("follow=auto\\,off", 'invalid follow "auto,off": expected auto, off or a list'),
+        ("follow=auto\\,cm/a", 'invalid follow "auto,cm/a": expected auto, off or a list'),
+        ("follow=cm/[a", 'invalid follow "cm/[a": expected auto, off or a list'),
+        ("follow=cm/!a", 'invalid follow "cm/!a": expected auto, off or a list'),
         (
             "custom_annotations.auto=a/b/c",
             'invalid custom_annotations.auto "a/b/c": expected a name',
         ),
-        ("webhookUrl=example.com/token", "invalid webhookUrl (not shown): expected an http or"),
+        *(
+            (f"webhookUrl={url}", "invalid webhookUrl (not shown): expected an http or https URL")
+            for url in (
+                "example.com/token",
+                "http://:80",
+                "http://a:x/token",
+                "http://a:0",
+                "http://token@",
+                "http://[::1",
+                "http://[token]",
+            )
+        ),
         ("image.digest=abc", "/image/digest"),
         ("image.repository=a b", 'invalid image "a b:0.1.0": expected a repository such as'),
         ("image.repository=a/hotmap:1", 'invalid image "a/hotmap:1:0.1.0": expected a repository'),
@@ -536,6 +551,7 @@ def test_longest_and_shortest_times_are_allowed() -> None:
         "settle=500ms,leaderElection.leaseDuration=9s,leaderElection.renewDeadline=2.5s",
         "settleMax=1h0ms,reloaderCompat=true,podCheckRate=100",
         "shadow=true,leaderElection.leaseDuration=1h",
+        "settleMax=100ms,extraArgs={--settle=50ms}",
     ):
         helm("template", "hotmap", str(CHART), f"--set={values}")
 

@@ -19,10 +19,10 @@
 {{- $value := `([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?` -}}
 {{- /* Reloader's own k:v and k:* as well. */ -}}
 {{- $label := printf `(!?\s*%[1]s|%[1]s\s*(=|==|!=|:)\s*%[2]s|%[1]s\s*(==?|:)\s*\*|%[1]s\s*[<>]\s*\d+|%[1]s\s+(not)?in\s*\(\s*%[2]s(\s*,\s*%[2]s)*\s*\))?` $name $value -}}
-{{- $source := `(?i:configmaps?|cm|secrets?|spc|secretproviderclass(es)?)/[-.a-z0-9*?\[\]!]+` -}}
+{{- $source := `(?i:configmaps?|cm|secrets?|spc|secretproviderclass(es)?)/([-.a-z0-9*?]|\[!?[-.a-z0-9]+\])+` -}}
 {{- $rules := dict
     "resourceLabelSelector" (list $label "a label selector such as team=a")
-    "follow" (list (printf "(auto|off|%s)" $source) "auto, off or a list such as configmap/app,secret/db-*") -}}
+    "follow" (list $source "auto, off or a list such as configmap/app,secret/db-*") -}}
 {{- if $settings.watchGlobally -}}
 {{- $_ := set $rules "namespaceSelector" (list $label "a label selector such as team=a") -}}
 {{- if not (include "hotmap.compat" .) -}}
@@ -31,7 +31,8 @@
 {{- end -}}
 {{- range $key, $rule := $rules -}}
 {{- with get $settings $key -}}
-{{- if not (regexMatch (printf `^["']?\s*%[1]s(\s*,\s*%[1]s)*\s*["']?$` (index $rule 0)) .) -}}
+{{- $isWord := and (eq $key "follow") (has (. | trimAll `"' `) (list "auto" "off")) -}}
+{{- if not (or $isWord (regexMatch (printf `^["']?\s*%[1]s(\s*,\s*%[1]s)*\s*["']?$` (index $rule 0)) .)) -}}
 {{- fail (printf "invalid %s %q: expected %s" $key . (index $rule 1)) -}}
 {{- end -}}
 {{- end -}}
@@ -44,7 +45,7 @@
 {{- end -}}
 {{- end -}}
 {{- with $settings.webhookUrl -}}
-{{- if not (regexMatch `^\s*["']?\s*(?i:https?)://[^/?#]` .) -}}
+{{- if not (regexMatch `^\s*["']?\s*(?i:https?)://([^/?#]*@)?([^/?#@:\[\]]+|\[[0-9A-Fa-f:.]+\])(:0*[1-9]\d{0,4})?([/?#].*|["'\s]*)$` .) -}}
 {{- fail "invalid webhookUrl (not shown): expected an http or https URL" -}}
 {{- end -}}
 {{- end -}}
@@ -72,7 +73,9 @@
 {{- fail (printf "invalid %s %q: must not exceed 1h" $name $text) -}}
 {{- end -}}
 {{- end -}}
-{{- if and $settings.settleMax (lt $seconds.settleMax (ternary $seconds.settle 0.5 (not (not $settings.settle)))) -}}
+{{- /* An argument of one's own takes precedence, and is left to the controller. */ -}}
+{{- $isReplaced := regexMatch `(^| )--settle` ($settings.extraArgs | default list | join " ") -}}
+{{- if and $settings.settleMax (not $isReplaced) (lt $seconds.settleMax (ternary $seconds.settle 0.5 (not (not $settings.settle)))) -}}
 {{- fail (printf "invalid settleMax %q: must not be shorter than settle, which is %s" $settings.settleMax ($settings.settle | default "500ms")) -}}
 {{- end -}}
 {{- $given := dict -}}
