@@ -671,6 +671,8 @@ def test_what_has_no_effect_is_named() -> None:
         ("image.tag=20261130", "hotmap:20261130"),
         ("image.tag=V_1.0-rc", "hotmap:V_1.0-rc"),
         (f"image.tag=1.0@sha256:{64 * 'a'}", f"hotmap:1.0@sha256:{64 * 'a'}"),
+        (f"image.tag=v1@sha256:{64 * 'a'}", f"hotmap:v1@sha256:{64 * 'a'}"),
+        (f"image.tag=v1.4.22@sha256:{64 * 'a'}", f"hotmap:{__version__}"),
     ],
 )
 def test_image_reference_is_made_of_registry_name_tag_or_digest(values: str, image: str) -> None:

@@ -124,7 +124,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- $image := (fromJson (include "hotmap.settings" .)).image -}}
 {{- $names := printf "%s %s" ($image.repository | default "") ($image.name | default "") -}}
 {{- $given := or (ne ($image.repository | default "hotmap") "hotmap") $image.name -}}
-{{- if or (regexMatch "(^|[/ ])reloader(-ubi)?( |$)" $names) (and (not $given) (hasPrefix "v" ($image.tag | default "" | toString))) -}}true{{- end -}}
+{{- if or (regexMatch "(^|[/ ])reloader(-ubi)?( |$)" $names) (and (not $given) (regexMatch `^v\d+\.\d+\.\d+` ($image.tag | default "" | toString))) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "hotmap.image" -}}
