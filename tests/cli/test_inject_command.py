@@ -234,6 +234,7 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
          "directory"),
         ("-f - -o /dev/null/x", WEB.encode(), "cannot write /dev/null/x: not a directory"),
         (f"-f - -o /{'x' * 300}", WEB.encode(), f"cannot write /{'x' * 300}: file name too long"),
+        ("-f - --keep-env", WEB.encode(), "--keep-env requires --mode supervisor"),
         ("-f - --remove --stage", WEB.encode(), "--remove cannot be used with options that add "
          "the agent; omit them"),
         ("-f - --mode beside", b"", "Invalid value for '--mode': 'beside' is not one of "

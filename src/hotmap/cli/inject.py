@@ -87,6 +87,8 @@ def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None
         )
     if options.container == "":
         raise SettingsError('--container: invalid name "": expected the name of a container')
+    if options.keep_env and options.mode != "supervisor":
+        raise SettingsError("--keep-env requires --mode supervisor")
     return Injection(
         image,
         options.container or "",
