@@ -246,6 +246,16 @@ def test_status_without_controller_is_an_error(stage: Stage) -> None:
             ["dashboard", "--url=http://ann:hunter2@127.0.0.1:1"],
             "hotmap: --url: a user or password in the URL is not supported\n",
         ),
+        (
+            ["status", "--url=http://127.0.0.1:1", "--controller-namespace=ops"],
+            "hotmap: --controller-namespace cannot be used with --url\n",
+        ),
+        # Another namespace than that of the context that was meant would be shown.
+        (
+            ["status", "--url=http://127.0.0.1:1", "--kubeconfig=/nope"],
+            "hotmap: kubeconfig /nope cannot be read: no such file or directory\n",
+        ),
+        (["dashboard", "--url=http://127.0.0.1:1", "--context=nope"], "'nope'"),
         (["status", "--selector=a=b=c"], '--selector: invalid selector "a=b=c": '),
         (
             ["status", "a/b/c/d"],

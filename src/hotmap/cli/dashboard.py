@@ -37,7 +37,7 @@ def run_dashboard(
         raise SettingsError('--address: invalid address "": expected an address such as 127.0.0.1')
     # An unusable address or kubeconfig is reported here, and not on the page.
     if address.url:
-        check_url(address.url)
+        check_url(address)
     cluster_url = "" if address.url else cluster.load().server
     asyncio.run(_serve(options, cluster, address, cluster_url))
     return 0

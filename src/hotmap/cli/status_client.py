@@ -65,7 +65,7 @@ async def connect(
         SettingsError: the kubeconfig cannot be used.
     """
     if address.url:
-        check_url(address.url)
+        check_url(address)
         yield StatusClient(fetch_from_url(address.url), namespace=default_namespace(cluster))
         return
     async with Client(cluster.load(), user_agent="hotmap-cli", limits=LIMITS) as client:
@@ -73,12 +73,16 @@ async def connect(
         yield StatusClient(fetch, namespace=client.namespace)
 
 
-def check_url(url: str) -> None:
+def check_url(address: ControllerAddress) -> None:
     """Refuse what `--url` cannot be.
 
     Raises:
-        SettingsError: it is not the URL of a server, or has credentials, which messages would show.
+        SettingsError: it is not the URL of a server, has credentials, which messages would show, or
+            is not the only address.
     """
+    url = address.url or ""
+    if address.controller_namespace:
+        raise SettingsError("--controller-namespace cannot be used with --url")
     if "@" in url:
         raise SettingsError("--url: a user or password in the URL is not supported")
     if not url.startswith(("http://", "https://")):
@@ -86,10 +90,16 @@ def check_url(url: str) -> None:
 
 
 def default_namespace(cluster: ClusterOptions) -> str:
-    """Return the namespace of the kubeconfig's context; `default` without a kubeconfig."""
+    """Return the namespace of the kubeconfig's context; `default` without a kubeconfig.
+
+    Raises:
+        SettingsError: a kubeconfig or context that is named cannot be used.
+    """
     try:
         return cluster.load().namespace
     except SettingsError:
+        if cluster.kubeconfig or cluster.context:
+            raise
         return "default"
 
 
