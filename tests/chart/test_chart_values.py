@@ -150,6 +150,18 @@ def test_complete_values_of_reloader_install_what_reloader_does() -> None:
     ]
 
 
+def test_image_of_hotmap_replaces_the_one_in_values_of_reloader() -> None:
+    """As in docs/reloader.md: the parts of Reloader's image that are left have no effect."""
+    values = f"--values={RELOADER_VALUES}", "--set=image.repository=example.com/hotmap"
+    assert container(render_objects(*values))["image"] == f"example.com/hotmap:{__version__}"
+    assert ignored(*values) == ["image.name: it is Reloader's", "image.tag: it is Reloader's"]
+    tagged = *values, "--set=image.tag=7"
+    assert container(render_objects(*tagged))["image"] == "example.com/hotmap:7"
+    assert ignored(*tagged) == ["image.name: it is Reloader's"]
+    named = f"--values={RELOADER_VALUES}", "--set=image.name=hotmap,global.imageRegistry=a.example"
+    assert container(render_objects(*named))["image"] == f"a.example/hotmap:{__version__}"
+
+
 #: Values of Reloader and the flags that they set.
 FLAGS = {
     "autoReloadAll=true": "--auto-reload-all=true",

@@ -119,18 +119,32 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- int $replicas -}}
 {{- end -}}
 
-{{/* Whether an image is Reloader's own, as a values file of Reloader has it. */}}
-{{- define "hotmap.isReloaderImage" -}}
+{{/*
+What of an image is Reloader's own, as a values file of Reloader has it: with a repository or name of
+hotmap's, only the parts that it does not replace. Output: JSON, {"parts": names, "all": boolean}.
+*/}}
+{{- define "hotmap.reloadersImage" -}}
 {{- $image := (fromJson (include "hotmap.settings" .)).image -}}
-{{- $names := printf "%s %s" ($image.repository | default "") ($image.name | default "") -}}
-{{- $given := or (ne ($image.repository | default "hotmap") "hotmap") $image.name -}}
-{{- if or (regexMatch "(^|[/ ])reloader(-ubi)?( |$)" $names) (and (not $given) (regexMatch `^v\d+\.\d+\.\d+` ($image.tag | default "" | toString))) -}}true{{- end -}}
+{{- $parts := list -}}
+{{- $isNamed := false -}}
+{{- range $part, $default := dict "name" "" "repository" "hotmap" -}}
+{{- $text := get $image $part | default $default -}}
+{{- if regexMatch "(^|/)reloader(-ubi)?$" $text -}}{{- $parts = append $parts $part -}}
+{{- else if ne $text $default -}}{{- $isNamed = true -}}{{- end -}}
+{{- end -}}
+{{- $hasTag := regexMatch `^v\d+\.\d+\.\d+` ($image.tag | default "" | toString) -}}
+{{- if and (or $parts $hasTag) (or (not $isNamed) (and $parts $hasTag)) -}}
+{{- range $part := list "tag" "digest" -}}
+{{- if get $image $part -}}{{- $parts = append $parts $part -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- dict "parts" $parts "all" (and (not $isNamed) (not (empty $parts))) | toJson -}}
 {{- end -}}
 
 {{- define "hotmap.image" -}}
 {{- $settings := fromJson (include "hotmap.settings" .) -}}
 {{- $image := $settings.image -}}
-{{- if include "hotmap.isReloaderImage" . -}}{{- $image = dict -}}{{- end -}}
+{{- range $part := (fromJson (include "hotmap.reloadersImage" .)).parts -}}{{- $image = omit $image $part -}}{{- end -}}
 {{- $name := $image.repository | default "hotmap" -}}
 {{- with ($settings.global | default dict).imageRegistry -}}
 {{- $name = printf "%s/%s" . ($image.name | default $name) -}}
@@ -303,8 +317,11 @@ pauseTime: pause-deployment-time-annotation
 {{- $settings := fromJson (include "hotmap.settings" .) -}}
 {{- $ignored := list -}}
 {{- $given := .Values.reloader | default dict -}}
-{{- if include "hotmap.isReloaderImage" . -}}
+{{- $reloaders := fromJson (include "hotmap.reloadersImage" .) -}}
+{{- if $reloaders.all -}}
 {{- $ignored = append $ignored "image: it is Reloader's; set image.repository and image.tag to hotmap's" -}}
+{{- else -}}
+{{- range $part := $reloaders.parts -}}{{- $ignored = append $ignored (printf "image.%s: it is Reloader's" $part) -}}{{- end -}}
 {{- end -}}
 {{- if ($settings.deployment.image | default dict) -}}
 {{- $ignored = append $ignored "reloader.deployment.image: set image.repository and image.tag to hotmap's" -}}
