@@ -416,6 +416,7 @@ async def test_wrong_certificate_error_is_one_sentence(
             assert api.statistics().answers == {("GET", "unreachable"): 1}
     text = str(caught.value)
     assert text.startswith(f"cannot trust {server.url}: {reason}")
+    assert ".;" not in text
     assert text.endswith(
         "; check the certificate authority and the server's name in kubeconfig /k, context 'here'"
     )

@@ -237,7 +237,8 @@ def _authority(host: str, port: int) -> str:
 def _connect_error(error: OSError, host: str) -> ConnectError:
     """Describe why there is no connection, without the address."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return CertificateError(error.verify_message or "its certificate cannot be verified")
+        problem = error.verify_message or "its certificate cannot be verified"
+        return CertificateError(problem.rstrip("."))
     if isinstance(error, ssl.SSLError):
         return TLSError(describe_tls_failure(error))
     if isinstance(error, socket.gaierror):
