@@ -317,6 +317,26 @@ def test_times_of_the_lease_need_leader_election(
     assert ("have no effect without leader election" in caplog.text) is warned
 
 
+@pytest.mark.parametrize("flag", ["--namespace-selector=team=a", "--namespaces-to-ignore=a"])
+def test_choice_of_namespaces_has_no_effect_with_a_named_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, flag: str
+) -> None:
+    """The named one is served, and a warning says so, as with --namespaces."""
+    found: list[Settings] = []
+
+    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
+        found.append(settings)
+
+    monkeypatch.setattr(controller, "_run", keep)
+    monkeypatch.setattr(controller, "set_up_logging", lambda *_, **__: None)
+    for scope in ("--watch-namespace=a", "--namespaces=a"):
+        caplog.clear()
+        assert run(["controller", scope, flag]) == 0
+        assert found[-1].watch_namespaces == ("a",)
+        assert (found[-1].ignored_namespaces, found[-1].namespace_selector) == ((), "")
+        assert "--namespaces-to-ignore and --namespace-selector have no effect" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("arguments", "elects"),
     [

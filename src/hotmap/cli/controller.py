@@ -71,6 +71,10 @@ def run_controller(
         _log.warning("shadow mode: nothing is written; the log shows the decisions")
     if not settings.identity and settings.lease != DEFAULT_TIMING:
         _log.warning("--leader-election-… have no effect without leader election")
+    if flags.watch_namespace and (compat.ignored_namespaces or compat.namespace_selector):
+        _log.warning(
+            "--namespaces-to-ignore and --namespace-selector have no effect with --watch-namespace"
+        )
     for warning in filter(None, (*compat.warnings, meta_info.warning, *alert.warnings)):
         _log.warning(warning)
     set_up_memory()
@@ -99,7 +103,7 @@ def _controller_settings(
         else namespace_name("--namespace", flags.namespace),
         watch_namespaces=namespaces,
         ignored_namespaces=() if namespaces else compat.ignored_namespaces,
-        namespace_selector=compat.namespace_selector,
+        namespace_selector="" if namespaces else compat.namespace_selector,
         source_selector=compat.source_selector,
         defaults=defaults,
         webhooks=compat.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
