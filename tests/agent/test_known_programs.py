@@ -491,3 +491,30 @@ def test_gunicorn_starts_new_workers_and_is_kept_from_broken_files(tmp_path: Pat
             volume.write(gunicorn__conf__py=conf("three") + "workers = 'many'\n")
             refuses(running, "workers")
             assert served(port) == "two"
+
+
+def test_gunicorn_that_ends_by_the_content_is_not_loaded(tmp_path: Path) -> None:
+    """Its new workers read the content once the previous ones have ended; it ends with them."""
+    needs("gunicorn")
+    port = free_port()
+    volume = Volume(tmp_path / "volume", text="one")
+    (tmp_path / "application.py").write_text(
+        f"text = open('{volume}/text', 'rb').read()\n"
+        "assert text != b'invalid'\n"
+        "def app(environ, start):\n"
+        "    start('200 OK', [])\n"
+        "    return [text]\n"
+    )
+    environment = with_modules(tmp_path, PYTHONDONTWRITEBYTECODE="1")
+    command = ("gunicorn", "-w", "2", "-b", f"127.0.0.1:{port}", "application:app")
+    with program("gunicorn", tmp_path, *command, env=environment) as pid:
+        eventually(lambda: served(port) == "one")
+        (tmp_path / "pid").write_text(str(pid))
+        target = f"pidfile:{tmp_path}/pid"
+        flags = ("--signal", "HUP", "--process", target, "--verify", f"workers {target}")
+        with agent(tmp_path, "--dir", volume, "--verify-timeout", "4s", *flags) as running:
+            running.reaches("loaded")
+            loads = running.rule()["loads"]
+            volume.write(text="invalid")
+            running.reaches("failing")
+            assert running.rule()["loads"] == loads

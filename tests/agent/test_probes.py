@@ -340,6 +340,25 @@ def test_workers_probe_needs_a_worker(tmp_path: Path) -> None:
             os.killpg(parent.pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize(
+    ("name", "needed", "expected"),
+    [("worker", TIMEOUT, False), ("worker", 0.0, True), ("haproxy", TIMEOUT, True)],
+)
+def test_workers_probe_waits_for_new_workers_that_stay(
+    name: str, needed: float, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker may end by the content that it reads at its start; haproxy waits for it itself."""
+    monkeypatch.setattr(worker_probe, "_HAND_OVER", needed)
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as parent:
+        try:
+            (tmp_path / "pid").write_text(str(parent.pid))
+            probe = f"workers pidfile:{tmp_path}/pid"
+            eventually(lambda: read_before(parse_probe(probe), 0))
+            assert confirmed(probe, f"1:1 {name}") is expected
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
 #: Starts a worker of nginx. Its title is not in the command itself, which a fork of the shell shows
 #: until it executes another program.
 WORKER = '(exec -a "$TITLE" sleep 60)'

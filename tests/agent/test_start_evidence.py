@@ -77,6 +77,22 @@ def test_process_that_started_after_its_content_was_there_has_read_it(
 
 
 @pytest.mark.parametrize(
+    ("probe", "at_start", "expected"),
+    [
+        pytest.param("workers name:app", False, None, id="a probe that detects a change"),
+        pytest.param("workers name:app", True, CERTAIN, id="at the first start"),
+        pytest.param("http http://127.0.0.1:1/", False, CERTAIN, id="a probe of the state"),
+    ],
+)
+def test_process_that_has_ended_by_an_edit_is_signalled_for_its_probe(
+    probe: str, at_start: bool, expected: StartEvidence | None
+) -> None:
+    """Only an action can make such a probe show that the next one does not end by it too."""
+    flags = (*SIGNAL, "--verify", probe)
+    assert find(*flags, process=started(YOUNGER), at_start=at_start) == expected
+
+
+@pytest.mark.parametrize(
     ("flags", "process", "application", "expected"),
     [
         pytest.param(SIGNAL, started(OLDER), None, CERTAIN, id="it has run all the time"),

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 INTERVAL, _WATCH_INTERVAL = 0.03, 0.005
 
 #: Seconds that old workers have to hand over, from the start of the last new one; some serve open
-#: connections for hours.
+#: connections for hours. Where none are left, a new one has to stay for so long: those of gunicorn
+#: read the content when the old ones have ended, and may end by it.
 _HAND_OVER = 2.0
 
 #: The same where new workers started so many seconds apart: each may have been started once the one
@@ -44,7 +45,7 @@ _HAND_OVER = 2.0
 _APART, _HAND_OVER_APART = 0.5, 6.0
 
 #: In the command line of haproxy's workers. Each reload starts one, however many serve open
-#: connections since earlier ones.
+#: connections since earlier ones, and ends those only once the new one serves.
 _ONE_WORKER = "haproxy"
 
 #: In the command line of a child that starts with Python's first worker, stays, and is none.
@@ -118,20 +119,24 @@ class WorkerProbe:
 
         Old ones may stay beside as many new ones, since they have connections to finish. With fewer
         new ones, or as many of which the last has just started, the program may replace one after
-        the other: an old one may not have been told yet, and serve the old content.
+        the other: an old one may not have been told yet, and serve the old content. Without old
+        ones, those that end by the content, and are started again and again, do not get old.
         """
         old, new = ({line for line in lines if _TRACKER not in line} for lines in (self._old, new))
         numbers = {line.partition(" ")[0] for line in old}
         started = [line for line in new if line.partition(" ")[0] not in numbers]
         if not started:
             raise NotConfirmed(f"{self._target} has not started a new worker")
-        wanted = 1 if any(_ONE_WORKER in line for line in old) else len(old)
+        is_haproxy = any(_ONE_WORKER in line for line in old)
+        wanted = 1 if is_haproxy else len(old)
+        starts = _starts(started)
         if not old & new:
+            if not is_haproxy and since_boot() - starts[0] < _HAND_OVER:
+                raise NotConfirmed(f"all workers of {self._target} have just started")
             return
         if len(started) < wanted:
             replaced = f"{len(started)} of {wanted} are replaced"
             raise NotConfirmed(f"{self._target} still has old workers: {replaced}")
-        starts = _starts(started)
         if since_boot() - starts[-1] < (_HAND_OVER if wanted == 1 else _hand_over(starts)):
             raise NotConfirmed(f"{self._target} still has old workers")
 
