@@ -133,6 +133,8 @@ def _is_younger(command: StartAttempt, lookups: Lookups) -> bool:
         return False
     if "child" in targets:
         return False  # content of the application is adopted when it is started
+    if signals_one and not command.at_start and _only_compares(rule):
+        return False  # it may end by the content, as the one before it did: its probes show that
     for target in targets:
         process = (lookups.process if signals_one else lookups.main)(target)
         if isinstance(process, str) or process.at <= command.desired_since:
@@ -175,6 +177,11 @@ def _doubt_reading(
 def _needs_start(rule: Rule) -> bool:
     """Whether only another start of its process makes it load what the rule is about."""
     return rule.read_at_start or any(action.kind == "restart" for action in rule.actions)
+
+
+def _only_compares(rule: Rule) -> bool:
+    """Whether there are probes, and none that confirms anything without an action."""
+    return rule.probes != () and all(probe.compares for probe in rule.probes)
 
 
 def _targets(rule: Rule) -> list[str]:
