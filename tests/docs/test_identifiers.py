@@ -57,7 +57,10 @@ _FOREIGN_FLAGS = {
 }
 
 #: Libraries, programs and their settings that are named like an identifier.
-_FOREIGN_WORDS = {"looptime", "preload_app"}
+_FOREIGN_WORDS = {
+    "coredns_reload_failed_total", "log_file", "looptime", "maillog_file", "path_config_source",
+    "preload_app", "server_name", "update_failure", "update_rejected", "watched_directory",
+}  # fmt: skip
 
 #: Types of the controller's Secrets.
 _SECRET_TYPES = {"hotmap.dev/key", "hotmap.dev/state", "hotmap.dev/pending"}

@@ -54,4 +54,4 @@ def test_flags_of_other_programs_are_accepted(flags: str) -> None:
 
 def test_guide_has_flags_for_other_programs() -> None:
     """All but those that read their configuration only when they start."""
-    assert len(FLAGS) == 11
+    assert len(FLAGS) == 21
