@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import aiohttp
 import pytest
 from tests.local.apiserver.api import PODS, pod
 from tests.local.apiserver.fake_kubelet import FakeKubelet
+from tests.support.polling import wait_until
 
 from hotmap.core.errors import api_error
 
@@ -226,6 +228,19 @@ async def test_port_forward_by_channels(api: Api, kubelet: FakeKubelet, echo_por
         await socket.send_bytes(b"\x02nobody" * 40)
         await socket.send_bytes(b"\x00hello")
         assert await socket.receive_bytes() == b"\x00HELLO"
+
+
+async def test_port_forward_by_channels_ends_with_client(
+    api: Api, kubelet: FakeKubelet, echo_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that leaves while its connections are open is nothing to report."""
+    kubelet.ports.update({80: echo_port, 81: echo_port})
+    async with connect(api, V4, "portforward", ports=["80,81"]) as socket:
+        await socket.send_bytes(b"\x02hello")
+        assert (await receive(socket, 5))[-1] == b"\x02HELLO"
+    await wait_until(lambda: not any("_forward_channel" in str(t) for t in asyncio.all_tasks()))
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 async def test_port_forward_needs_ports(api: Api, kubelet: FakeKubelet) -> None:

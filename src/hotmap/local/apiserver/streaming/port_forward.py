@@ -209,14 +209,14 @@ async def _forward_channels(messages: Channels, target: Target, ports: Sequence[
         asyncio.create_task(_forward_channel(stream, target, port))
         for stream, port in zip(streams, ports, strict=True)
     ]
-    ending = asyncio.gather(*forwarding)
+    ending = asyncio.create_task(asyncio.wait(forwarding))
     reading = asyncio.create_task(_distribute(messages, streams))
     try:
         await asyncio.wait((ending, reading), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        reading.cancel()
-        ending.cancel()
-        await asyncio.gather(reading, *forwarding, return_exceptions=True)
+        for task in (ending, reading, *forwarding):
+            task.cancel()
+        await asyncio.gather(ending, reading, *forwarding, return_exceptions=True)
 
 
 async def _forward_channel(stream: _ChannelStream, target: Target, port: int) -> None:
