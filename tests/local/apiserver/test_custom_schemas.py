@@ -16,6 +16,7 @@ from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.storage_codec import StorageCodec
 from hotmap.local.apiserver.yaml_reader import YamlError, read_yaml
 from hotmap.local.group_version_kind import version_order
+from hotmap.local.names import label_1035_errors
 from hotmap.local.store import MVCCStore
 
 #: The version of widgets that is served beside the first one.
@@ -146,6 +147,29 @@ def _fraction(found: str, wanted: str, shown: str) -> list[str]:
         ("1", {"x-kubernetes-int-or-string": True}, []),
         ({"apiVersion": "v1", "kind": "Pod"}, {"x-kubernetes-embedded-resource": True}, []),
         ({"kind": "Pod"}, {"x-kubernetes-embedded-resource": True}, ["Required value"]),
+        (
+            {"apiVersion": "", "kind": ""},
+            {"x-kubernetes-embedded-resource": True},
+            ['Invalid value: "": must not be empty', 'Invalid value: "": must not be empty'],
+        ),
+        (
+            {"apiVersion": "a/b/c", "kind": "aB"},
+            {"x-kubernetes-embedded-resource": True},
+            ['Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c'],
+        ),
+        (
+            {"apiVersion": "v1", "kind": 5},
+            {"x-kubernetes-embedded-resource": True},
+            ["Invalid value: 5: must be a string"],
+        ),
+        (
+            {"apiVersion": "v1", "kind": "b a"},
+            {"x-kubernetes-embedded-resource": True},
+            [
+                'Invalid value: "b a": may have mixed case, but should otherwise match: '
+                f"{label_1035_errors('b a')[0]}"
+            ],
+        ),
         (["a", "a"], {"x-kubernetes-list-type": "set"}, ['Duplicate value: "a"']),
         (
             {"a": 1},

@@ -22,6 +22,7 @@ import msgspec
 from hotmap.core.errors import HotmapError
 from hotmap.local.field_errors import FieldError, duplicate, invalid_value, required, unsupported
 from hotmap.local.json_object import JsonObject
+from hotmap.local.names import label_1035_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,9 +181,25 @@ def _object_errors(value: JsonObject, schema: JsonObject, path: str) -> Iterator
 
 def _embedded_errors(value: JsonObject, path: str) -> Iterator[FieldError]:
     """Check that an embedded object says what it is (apiserver/schema/objectmeta)."""
-    for name in ("apiVersion", "kind"):
-        if not value.get(name):
-            yield required(_join(path, name))
+    for name, why_not in (("apiVersion", _version_error), ("kind", _kind_error)):
+        at = _join(path, name)
+        if name not in value:
+            yield required(at)
+            continue
+        given = value[name]
+        if not isinstance(given, str):
+            yield invalid_value(at, given, "must be a string")
+        elif why := why_not(given) if given else "must not be empty":
+            yield invalid_value(at, given, why)
+
+
+def _version_error(version: str) -> str:
+    return f"unexpected GroupVersion string: {version}" if version.count("/") > 1 else ""
+
+
+def _kind_error(kind: str) -> str:
+    wrong = label_1035_errors(kind.lower())
+    return f"may have mixed case, but should otherwise match: {','.join(wrong)}" if wrong else ""
 
 
 def _combined_errors(value: Any, schema: JsonObject, path: str) -> Iterator[FieldError]:
