@@ -47,6 +47,18 @@ def test_edit_that_argo_has_not_seen_counts_as_rolling() -> None:
     assert not rolled_by(mine, rollout(template_in=FROM_DEPLOYMENT, template_seen=2)).rolling
 
 
+#: What Argo Rollouts 1.10.2 reports of two pods after a blue-green rollout was promoted.
+PROMOTED = {"phase": "Healthy", "currentPodHash": "b", "stableRS": "b", "replicas": 4}
+
+
+def test_rollout_is_in_progress_while_argo_keeps_older_pods() -> None:
+    """Blue-green keeps them for 30 s after the promotion; they are no reason to roll out again."""
+    kept = rollout(ENV, replicas=2, status=PROMOTED)
+    assert (kept.rolling, kept.behind) == (True, 2)
+    gone = rollout(ENV, replicas=2, status={**PROMOTED, "replicas": 2})
+    assert (gone.rolling, gone.behind) == (False, 0)
+
+
 def test_rollout_with_a_deployments_template_is_not_a_consumer() -> None:
     """The template to write is the Deployment's."""
     assert rollout(template_in=FROM_DEPLOYMENT).owned

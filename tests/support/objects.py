@@ -358,11 +358,13 @@ def rollout(
     promoted: bool = True,
     paused: bool = False,
     observed: int | None = None,
+    status: Mapping[str, Any] | None = None,
 ) -> Consumer:
     """Make an Argo Rollout as hotmap keeps it, all of whose pods have its newest template.
 
     `template_in` is the kind and name of the object whose template it uses, `observed` the
-    generation that Argo has seen if that is not the present one.
+    generation that Argo has seen if that is not the present one, `status` what it reports in
+    addition.
     """
     template = {"metadata": {"annotations": template_annotations}, "spec": pod_spec(spec)}
     own = {"template": template, "selector": {"matchLabels": {"app": "web"}}}
@@ -384,6 +386,7 @@ def rollout(
             "replicas": replicas or 0,
             "updatedReplicas": (replicas or 0) if promoted else 0,
             "restartedAt": None if restarted_at is None else timestamp(restarted_at),
+            **(status or {}),
         },
     }
     return consumer_from_rollout(_decoded(body, Rollout))

@@ -301,7 +301,8 @@ def consumer_from_rollout(
 
     One that takes its pod template from a Deployment is not a consumer itself: the template to
     write is there, see `rolled_by`. `currentPodHash` names the newest template and `stableRS` the
-    one that all pods have once it is promoted (argo-rollouts: utils/conditions, RolloutHealthy).
+    promoted one (argo-rollouts: utils/conditions, RolloutHealthy). Blue-green, and a canary with
+    traffic routing, keep older pods for `scaleDownDelaySeconds` after a promotion.
     """
     spec, status, metadata = item.spec, item.status, item.metadata
     ref = spec.workload_ref
@@ -317,8 +318,9 @@ def consumer_from_rollout(
     wanted = 1 if spec.replicas is None else spec.replicas
     unseen = str(status.observed_generation) != str(metadata.generation)
     restarting = (restart_at or 0.0) > (restarted_at or 0.0)
-    rolling = unseen or restarting or status.stable_rs != status.current_pod_hash
     behind = max(wanted, status.replicas) - status.updated_replicas
+    promoted = status.stable_rs == status.current_pod_hash
+    rolling = unseen or restarting or not promoted or behind > 0
     consumer = _consumer(
         "Rollout",
         metadata,
