@@ -17,11 +17,13 @@ ROLLOUTS: dict[str, Any] = {
                 "name": "v1alpha1",
                 "served": True,
                 "storage": True,
+                "subresources": {"status": {}},
                 "schema": {
                     "openAPIV3Schema": {
                         "type": "object",
                         "properties": {
-                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                            part: {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                            for part in ("spec", "status")
                         },
                     }
                 },

@@ -38,10 +38,11 @@ from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
+from hotmap.controller.watch.stores import template_in
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, ResponseTooLarge, Unreachable
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.status.consumer import (
@@ -163,7 +164,21 @@ class PodChecker:
         self._schedule.add(key, consumer.behind, delay)
 
     def consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
-        """Follow what a consumer's own controller reports; the consumers' stores call this."""
+        """Follow what a consumer's own controller reports; the consumers' stores call this.
+
+        What Argo reports of a Rollout is about the Deployment whose pod template that uses.
+        """
+        if key.kind == "Rollout":
+            for lender in {each for item in (old, new) if item for each in template_in(item)}:
+                deployment = self._index.consumers[lender.kind].get(lender)
+                if deployment is not None:
+                    before, after = (_as_run_by(deployment, item) for item in (old, new))
+                    self._progress_changed(lender, before, after)
+        elif key.kind == "Deployment":
+            old, new = (item and self._index.with_template_user(item) for item in (old, new))
+        self._progress_changed(key, old, new)
+
+    def _progress_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if new is None or old is None or old.uid != new.uid:
             self._drop(key)
             self._results.forget_reports(key)
@@ -484,6 +499,12 @@ class PodChecker:
     def write(self) -> None:
         """Schedule check results to be written with the records."""
         self._results.write()
+
+
+def _as_run_by(deployment: Consumer, rollout: Consumer | None) -> Consumer:
+    """Return a Deployment as run by an Argo Rollout, if that uses its pod template."""
+    is_used = rollout is not None and deployment.key in template_in(rollout)
+    return rolled_by(deployment, rollout) if rollout is not None and is_used else deployment
 
 
 def _reported_state(consumer: Consumer) -> tuple[object, ...]:

@@ -65,7 +65,7 @@ class Index:
             defaults,
             self.namespaces,
             selects_namespaces=selects_namespaces,
-            with_template_user=self._with_template_user,
+            with_template_user=self.with_template_user,
         )
 
     def store(self, kind: str) -> Store[Any]:
@@ -78,10 +78,10 @@ class Index:
         consumer = self.consumers[key.kind].get(key)
         if consumer is None:
             return None
-        consumer = self._with_template_user(consumer)
+        consumer = self.with_template_user(consumer)
         return consumer if self._view is None else self._view(consumer)
 
-    def _with_template_user(self, consumer: Consumer) -> Consumer:
+    def with_template_user(self, consumer: Consumer) -> Consumer:
         """Return a Deployment as run by the Argo Rollout that uses its template, if any."""
         rollouts = self.consumers["Rollout"].by_index(
             "template_in", consumer.key.namespace, consumer.key
