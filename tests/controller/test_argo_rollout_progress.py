@@ -63,3 +63,22 @@ async def test_deployment_is_current_once_the_rollout_of_its_template_is(borrowe
         lost = {"conditions": [{"type": "Ready", "status": "False"}]}
         await world.merge_status("Pod", "web-6bf-1", {**status, **lost})
         await wait_for_state(world, controller, "waiting")
+
+
+async def test_reason_follows_the_phase(borrowed: World) -> None:
+    """Also where a check of its pods, made for a query, has found the one before."""
+    world = borrowed
+    await report(world)
+    await world.pod("web-6bf-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON._replace(stalled_after=0)) as controller:
+        await wait_for_state(world, controller, "current")
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        begun: dict[str, Any] = {"currentPodHash": "c", "updatedReplicas": 0}
+        await report(world, **begun, phase="Paused", message="CanaryPauseStep")
+        await wait_for_state(
+            world, controller, "paused", reason="rollout is paused (CanaryPauseStep)"
+        )
+        aborted = "RolloutAborted: Rollout aborted update to revision 2"
+        await report(world, **begun, abort=True, phase="Degraded", message=aborted)
+        await wait_for_state(world, controller, "waiting", reason=aborted)

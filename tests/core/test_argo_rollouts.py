@@ -16,6 +16,7 @@ from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.rollout import restart_time
 from hotmap.core.policy.annotations import read_policy
+from hotmap.core.status.consumer import ConsumerStatus, State, rollout_status
 
 FOLLOW = {"hotmap.dev/follow": "auto"}
 RESTART = {**FOLLOW, "reloader.stakater.com/rollout-strategy": "restart"}
@@ -47,8 +48,18 @@ def test_edit_that_argo_has_not_seen_counts_as_rolling() -> None:
     assert not rolled_by(mine, rollout(template_in=FROM_DEPLOYMENT, template_seen=2)).rolling
 
 
-#: What Argo Rollouts 1.10.2 reports of two pods after a blue-green rollout was promoted.
+#: What Argo Rollouts 1.10.2 reports of two pods, after a rollout of kind blue-green was promoted,
+#: and while it is paused or aborted.
 PROMOTED = {"phase": "Healthy", "currentPodHash": "b", "stableRS": "b", "replicas": 4}
+PAUSED = {"phase": "Paused", "message": "BlueGreenPause", "replicas": 4, "updatedReplicas": 2}
+ABORTED = {
+    "abort": True,
+    "phase": "Degraded",
+    "message": "RolloutAborted: Rollout aborted update to revision 12",
+    "replicas": 4,
+    "updatedReplicas": 2,
+}
+TIMED_OUT = {**ABORTED, "abort": False, "message": "ProgressDeadlineExceeded: it has timed out"}
 
 
 def test_rollout_is_in_progress_while_argo_keeps_older_pods() -> None:
@@ -57,6 +68,63 @@ def test_rollout_is_in_progress_while_argo_keeps_older_pods() -> None:
     assert (kept.rolling, kept.behind) == (True, 2)
     gone = rollout(ENV, replicas=2, status={**PROMOTED, "replicas": 2})
     assert (gone.rolling, gone.behind) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "state", "reason", "needs_action"),
+    [
+        ({"promoted": False}, State.WAITING, "rollout in progress", False),
+        (
+            {"status": PROMOTED},
+            State.WAITING,
+            "older pods are kept for scaleDownDelaySeconds",
+            False,
+        ),
+        (
+            {"promoted": False, "status": PAUSED},
+            State.PAUSED,
+            "rollout is paused (BlueGreenPause)",
+            False,
+        ),
+        (
+            {"promoted": False, "status": ABORTED},
+            State.WAITING,
+            "RolloutAborted: Rollout aborted update to revision 12",
+            True,
+        ),
+        (
+            {"promoted": False, "status": TIMED_OUT},
+            State.WAITING,
+            "ProgressDeadlineExceeded: it has timed out",
+            False,
+        ),
+    ],
+)
+@pytest.mark.parametrize("borrows", [False, True])
+def test_status_says_what_argo_waits_for(
+    options: dict[str, Any], state: State, reason: str, needs_action: bool, borrows: bool
+) -> None:
+    """By Argo's own phase, also of a Deployment whose template it uses."""
+    if borrows:
+        runs = rollout(replicas=2, template_in=FROM_DEPLOYMENT, **options)
+        who = rolled_by(deployment(ENV, replicas=0), runs)
+    else:
+        who = rollout(ENV, replicas=2, **options)
+    status = rollout_status(who)
+    assert status == ConsumerStatus(state, f"waiting for 2 pods: {reason}", 2, needs_action)
+
+
+@pytest.mark.parametrize("status", [PAUSED, ABORTED])
+@pytest.mark.parametrize("borrows", [False, True])
+def test_phase_before_an_edit_says_nothing(status: dict[str, Any], borrows: bool) -> None:
+    """Argo has not seen the edit yet; it ends an abort."""
+    if borrows:
+        runs = rollout(template_in=FROM_DEPLOYMENT, promoted=False, status=status)
+        who = rolled_by(deployment(ENV, replicas=0, generation=2), runs)
+    else:
+        who = rollout(ENV, generation=3, observed=2, promoted=False, status=status)
+    expected = ConsumerStatus(State.WAITING, "waiting for 1 pod: rollout in progress", 1)
+    assert rollout_status(who) == expected
 
 
 def test_rollout_with_a_deployments_template_is_not_a_consumer() -> None:
@@ -129,6 +197,15 @@ def test_change_asks_for_its_template_or_for_a_restart(
     mine = deployment(ENV, replicas=0, annotations=said)
     assert acts(rolled_by(mine, silent)) == (Action(act),)
     assert not read_policy(rolled_by(mine, silent)).problems
+
+
+def test_plan_names_what_is_paused() -> None:
+    """The Rollout, also where the Deployment's template is written."""
+    own = rollout(ENV, annotations=FOLLOW, paused=True)
+    runs = rollout(template_in=FROM_DEPLOYMENT, annotations=FOLLOW, paused=True)
+    for who in (own, rolled_by(deployment(ENV, replicas=0), runs)):
+        plan = make_plan(who, read_policy(who), assess_change(who), changed={})
+        assert plan.reason.endswith("rolling out when the Rollout is resumed")
 
 
 def test_restart_strategy_without_a_rollout_is_reported() -> None:

@@ -96,18 +96,6 @@ def held(
             "waiting for 2 pods: partition 2: pods with a lower ordinal are not updated",
             id="partition",
         ),
-        pytest.param(
-            behind("Rollout"),
-            State.WAITING,
-            "waiting for 2 pods: canary in progress",
-            id="c",
-        ),
-        pytest.param(
-            behind("Rollout", paused=True),
-            State.WAITING,
-            "waiting for 2 pods: canary is paused",
-            id="paused canary",
-        ),
     ],
 )
 def test_rollout_status_names_what_it_waits_for(

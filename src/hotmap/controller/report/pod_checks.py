@@ -57,6 +57,9 @@ from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["PodCheckGate", "PodCheckStores", "PodChecker"]
 
+#: The states of a rollout in progress, which are known without a check.
+_IN_PROGRESS = (State.WAITING, State.PAUSED)
+
 #: Seconds between two writes of check results, where nothing else has to be written.
 _WRITE_INTERVAL = 60.0
 
@@ -187,9 +190,11 @@ class PodChecker:
         if _reported_state(old) == _reported_state(new):
             return
         scheduled = self._schedule.get(key)
-        if scheduled is not None and scheduled.behind != new.behind:
+        proceeds = scheduled is not None and scheduled.behind != new.behind
+        if scheduled is not None and proceeds:
             scheduled.behind, scheduled.progress_at = new.behind, self._clock()
-            self._drop_stall(key, new, State.STUCK, State.WAITING)
+        if proceeds or _told(old) != _told(new):
+            self._drop_stall(key, new, State.STUCK, *_IN_PROGRESS)
         record = self._records.get(new.uid)
         is_open = record is not None and record.pods_checked not in REACHED
         # A pod that is not ready any more is not current, whatever it has read.
@@ -376,7 +381,7 @@ class PodChecker:
 
     def _apply_queried(self, consumer: Consumer, record: Record, result: PodCheckResult) -> None:
         key, state = consumer.key, result.status.state
-        if consumer.rolling and state is State.WAITING:
+        if consumer.rolling and state in _IN_PROGRESS:
             # What a rollout in progress waits for is known without a check.
             self._drop_stall(key, consumer, State.STUCK)
         elif state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
@@ -510,4 +515,10 @@ def _as_run_by(deployment: Consumer, rollout: Consumer | None) -> Consumer:
 def _reported_state(consumer: Consumer) -> tuple[object, ...]:
     """Return what a consumer's own controller reports of its pods."""
     counts = consumer.behind, consumer.available
-    return *counts, consumer.rolling, consumer.paused, consumer.runs, consumer.blocked_by
+    return *counts, consumer.rolling, consumer.runs, *_told(consumer)
+
+
+def _told(consumer: Consumer) -> tuple[object, ...]:
+    """Return what a consumer's own controller says of its rollout beside counts of pods."""
+    argo = consumer.argo and (consumer.argo.phase, consumer.argo.message, consumer.argo.aborted)
+    return consumer.paused, consumer.blocked_by, argo

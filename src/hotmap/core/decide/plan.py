@@ -311,7 +311,8 @@ def _rollout_outcome(consumer: Consumer, policy: Policy) -> str:
     if policy.pause is not None and policy.pauses and not consumer.paused:
         return f"pausing the Deployment for {format_age(policy.pause.period)}, then rolling out"
     if consumer.paused:
-        return "rolling out when the Deployment is resumed"
+        kind = "Rollout" if consumer.argo else "Deployment"
+        return f"rolling out when the {kind} is resumed"
     if consumer.update_strategy == "OnDelete":
         return "rolling out as pods are deleted (OnDelete)"
     if consumer.partition:

@@ -56,6 +56,11 @@ class Argo(msgspec.Struct, frozen=True):
     template_seen: str
     #: Pods that were created before this are replaced; POSIX seconds.
     restart_at: float | None
+    #: "Paused", "Degraded", "Healthy" or another phase, and why; "" for what it has not seen yet.
+    phase: str = ""
+    message: str = ""
+    #: Whether it was aborted: all pods go back to the last template that was promoted.
+    aborted: bool = False
 
 
 class Consumer(msgspec.Struct, frozen=True, gc=False):
@@ -221,6 +226,8 @@ def rolled_by(deployment: Consumer, rollout: Consumer) -> Consumer:
     argo = rollout.argo
     assert argo is not None, "every Rollout has it"
     unseen = argo.template_seen != str(deployment.generation)
+    if unseen:
+        argo = msgspec.structs.replace(argo, phase="", message="", aborted=False)
     return msgspec.structs.replace(
         deployment,
         annotations={**rollout.annotations, **deployment.annotations},

@@ -306,6 +306,7 @@ def consumer_from_rollout(
     """
     spec, status, metadata = item.spec, item.status, item.metadata
     ref = spec.workload_ref
+    unseen = str(status.observed_generation) != str(metadata.generation)
     restart_at, restarted_at = parse_time(spec.restart_at), parse_time(status.restarted_at)
     argo = Argo(
         key=ObjectKey("Rollout", metadata.namespace, metadata.name),
@@ -314,9 +315,11 @@ def consumer_from_rollout(
         template_in=_referenced(ref, metadata.namespace) if ref else None,
         template_seen=shorten(str(status.workload_observed_generation), _LONGEST_VERSION),
         restart_at=restart_at,
+        phase="" if unseen else shorten(status.phase, _LONGEST_VERSION),
+        message="" if unseen else printable(status.message, _LONGEST_MESSAGE),
+        aborted=status.abort and not unseen,
     )
     wanted = 1 if spec.replicas is None else spec.replicas
-    unseen = str(status.observed_generation) != str(metadata.generation)
     restarting = (restart_at or 0.0) > (restarted_at or 0.0)
     behind = max(wanted, status.replicas) - status.updated_replicas
     promoted = status.stable_rs == status.current_pod_hash

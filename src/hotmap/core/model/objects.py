@@ -465,6 +465,9 @@ class RolloutStatus(_Part, frozen=True):
     updated_replicas: int = 0
     available_replicas: int = 0
     restarted_at: str | None = None
+    phase: str = ""
+    message: str = ""
+    abort: bool = False
 
 
 class Rollout(_Part, frozen=True):

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hotmap.core.duration import format_time_of_day
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer import Argo, Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck
 from hotmap.core.status.desired import DesiredContent
@@ -178,8 +178,7 @@ def derive_status(
     if last.missing_sources:
         return _missing_source_status(last.missing_sources)
     if last.waits:
-        is_paused = consumer.paused and consumer.key.kind != "Rollout"
-        return ConsumerStatus(State.PAUSED if is_paused else State.WAITING, last.reason)
+        return ConsumerStatus(State.PAUSED if consumer.paused else State.WAITING, last.reason)
     if pods_checked in _REACHED and not announced:
         return rollout_status(consumer) or _REACHED[pods_checked]
     if pods_checked is PodCheck.LATENT and not announced:
@@ -205,15 +204,30 @@ def rollout_status(consumer: Consumer) -> ConsumerStatus | None:
     state, why = State.WAITING, "rollout in progress"
     if consumer.blocked_by:
         why = f"its ReplicaSet cannot create pods: {consumer.blocked_by}"
-    if consumer.paused and consumer.key.kind != "Rollout":
+    if consumer.argo is not None:
+        return _argo_status(consumer, consumer.argo)
+    if consumer.paused:
         state, why = State.PAUSED, "rollout is paused"
     elif consumer.update_strategy == "OnDelete":
         why = "OnDelete: pods are replaced only when deleted"
     elif consumer.partition:
         why = f"partition {consumer.partition}: pods with a lower ordinal are not updated"
-    elif consumer.key.kind == "Rollout":
-        why = "canary is paused" if consumer.paused else "canary in progress"
     return _waiting(consumer.behind, why, state=state)
+
+
+def _argo_status(consumer: Consumer, argo: Argo) -> ConsumerStatus:
+    """Describe a rollout that Argo runs, as its own phase does (argo-rollouts: utils/rollout)."""
+    if argo.phase == "Degraded":
+        # Nothing but an edit, a retry or an undo ends an abort.
+        return _waiting(consumer.behind, argo.message or "degraded")._replace(
+            needs_action=argo.aborted
+        )
+    if argo.phase == "Paused" or consumer.paused:
+        why = f"rollout is paused ({argo.message})" if argo.message else "rollout is paused"
+        return _waiting(consumer.behind, why, state=State.PAUSED)
+    if argo.phase == "Healthy":
+        return _waiting(consumer.behind, "older pods are kept for scaleDownDelaySeconds")
+    return _waiting(consumer.behind, "rollout in progress")
 
 
 def status_from_pods(
