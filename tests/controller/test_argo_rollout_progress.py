@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import pytest
 from tests.controller.argo_rollouts import ROLLOUTS
 from tests.controller.pod_check_results import SOON, wait_for_state
-from tests.controller.world import FOLLOW, World
+from tests.controller.world import FOLLOW, World, env
 from tests.support.provider_classes import Driver
 
 RESOURCE = "rollouts.argoproj.io"
+
+#: Reports on the second generation, whose template is `c`.
+PROMOTED = {"observedGeneration": "2", "currentPodHash": "c", "stableRS": "c"}
+PAUSED = {**PROMOTED, "stableRS": "b", "phase": "Paused", "message": "CanaryPauseStep"}
 
 
 @pytest.fixture
@@ -30,12 +35,12 @@ async def borrowed(world: World, driver: Driver) -> World:
 
 async def report(world: World, **fields: Any) -> None:
     """Report as Argo does that the one pod has the template that was promoted, or other fields."""
-    deployment = await world.get("Deployment", "web")
     status = {
+        "observedGeneration": "1",
         "phase": "Healthy",
         "currentPodHash": "b",
         "stableRS": "b",
-        "workloadObservedGeneration": str(deployment["metadata"]["generation"]),
+        "workloadObservedGeneration": "1",
         "replicas": 1,
         "updatedReplicas": 1,
         "availableReplicas": 1,
@@ -43,7 +48,7 @@ async def report(world: World, **fields: Any) -> None:
     }
 
     def change(obj: dict[str, Any]) -> dict[str, Any]:
-        return {**obj, "status": {"observedGeneration": "1", **status}}
+        return {**obj, "status": status}
 
     await world.registry.modify(
         RESOURCE, "default", "web", change, subresource="status", manager="rollouts-controller"
@@ -75,6 +80,7 @@ async def test_reason_follows_the_phase(borrowed: World) -> None:
         await world.edit(LEVEL="debug")
         await world.rollout()
         begun: dict[str, Any] = {"currentPodHash": "c", "updatedReplicas": 0}
+        begun["workloadObservedGeneration"] = "2"
         await report(world, **begun, phase="Paused", message="CanaryPauseStep")
         await wait_for_state(
             world, controller, "paused", reason="rollout is paused (CanaryPauseStep)"
@@ -82,3 +88,50 @@ async def test_reason_follows_the_phase(borrowed: World) -> None:
         aborted = "RolloutAborted: Rollout aborted update to revision 2"
         await report(world, **begun, abort=True, phase="Degraded", message=aborted)
         await wait_for_state(world, controller, "waiting", reason=aborted)
+
+
+@pytest.mark.parametrize("reported", [PROMOTED, PAUSED], ids=["promoted", "paused"])
+async def test_pods_that_argo_replaces_cause_no_rollout(
+    world: World, driver: Driver, reported: dict[str, Any]
+) -> None:
+    """A release changed template and source: the older pods are replaced or deleted by Argo."""
+    await world.registry.create("customresourcedefinitions", None, ROLLOUTS, manager="t")
+    await driver.until(RESOURCE, served=True)
+    await world.config_map(LEVEL="info")
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": env("LEVEL")}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    body = {"metadata": {"name": "web", "annotations": FOLLOW}, "spec": spec}
+    await world.registry.create(RESOURCE, "default", body, manager="kubectl")
+    await report(world)
+    await make_pod(world, "web-b-1", "b")
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.registry.modify(RESOURCE, "default", "web", _release, manager="helm")
+        await make_pod(world, "web-c-1", "c", started=time.time() + 5)
+        await report(world, **reported, replicas=2)
+        await asyncio.sleep(150)
+        assert await revision(world) == ""
+        await report(world, **PROMOTED)
+        await world.quiet(controller)
+        assert await revision(world) == ""
+        await world.edit(LEVEL="trace")
+        await world.until(lambda: revision(world), "the next edit is rolled out")
+
+
+def _release(obj: dict[str, Any]) -> dict[str, Any]:
+    obj["spec"]["template"]["spec"]["containers"][0]["image"] = "app:2"
+    return obj
+
+
+async def revision(world: World) -> str:
+    obj = await world.registry.get(RESOURCE, "default", "web")
+    annotations = obj["spec"]["template"]["metadata"].get("annotations") or {}
+    return str(annotations.get("hotmap.dev/revision", ""))
+
+
+async def make_pod(world: World, name: str, template: str, **options: Any) -> None:
+    """Create a pod of the Rollout's ReplicaSet for a template."""
+    await world.pod(name, **options)
+    labels = {"app": "web", "rollouts-pod-template-hash": template}
+    await world.merge("Pod", name, {"metadata": {"labels": labels}})

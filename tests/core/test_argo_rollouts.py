@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.core.freshness import assess_sources
-from tests.support.objects import ENV, KEY, config_map, deployment, rollout, sources
+from tests.support.objects import (
+    ENV,
+    KEY,
+    config_map,
+    deployment,
+    pod,
+    rollout,
+    sources,
+    timestamp,
+)
 
 from hotmap.core.decide.assessment import Assessment, Verdict
+from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.source_snapshot import take_snapshots
-from hotmap.core.model.consumer import Consumer, rolled_by
+from hotmap.core.model.consumer import Consumer, is_replaced_by_argo, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.rollout import restart_time
 from hotmap.core.policy.annotations import read_policy
@@ -167,14 +178,20 @@ def test_template_of_an_unsupported_kind_is_reported(kind: str) -> None:
 
 
 def assess_change(
-    who: Consumer, *, applied_generation: int = 1, changed_at: float = 100.0, now: float = 200.0
+    who: Consumer,
+    *,
+    applied_generation: int = 1,
+    changed_at: float = 100.0,
+    now: float = 200.0,
+    **known: Any,
 ) -> Assessment:
     """Assess a consumer whose LEVEL changed since it was applied."""
     old = sources(config_map("app", {"LEVEL": "info"}))
     new = sources(config_map("app", {"LEVEL": "debug"}, version=2, changed_at=changed_at))
     first = assess_sources(who, None, take_snapshots(who.uses, old, KEY), now=0)
     record = record_applied(who, None, first.findings, key_id=KEY.id, generation=applied_generation)
-    return assess_sources(who, record, take_snapshots(who.uses, new, KEY), now=now, revision="r")
+    found = take_snapshots(who.uses, new, KEY)
+    return assess_sources(who, record, found, now=now, revision="r", **known)
 
 
 def acts(who: Consumer) -> tuple[Action, ...]:
@@ -199,6 +216,31 @@ def test_change_asks_for_its_template_or_for_a_restart(
     assert not read_policy(rolled_by(mine, silent)).problems
 
 
+@pytest.mark.parametrize(
+    ("status", "started", "verdict"),
+    [
+        pytest.param(PAUSED, 130.0, Verdict.WAIT, id="read by the pods of a paused canary"),
+        pytest.param(PAUSED, 90.0, Verdict.FROZEN, id="changed while a canary is paused"),
+        pytest.param(
+            {**ABORTED, "abortedAt": timestamp(150.0)}, None, Verdict.WAIT, id="aborted later"
+        ),
+        pytest.param(
+            {**ABORTED, "abortedAt": timestamp(90.0)}, None, Verdict.FROZEN, id="aborted before"
+        ),
+    ],
+)
+def test_rollout_of_another_is_waited_for_as_long_as_its_pods_have_read_the_change(
+    status: dict[str, Any], started: float | None, verdict: Verdict
+) -> None:
+    """A canary is not started again, be it paused or aborted, but where a change came after that.
+
+    The starts are those of the pods that have the newest template; an aborted one has none.
+    """
+    who = rollout(ENV, generation=2, promoted=False, status=status)
+    starts = () if started is None else (PodStart("web-1", started, ""),)
+    assert assess_change(who, waited=100.0, starts=starts).verdict is verdict
+
+
 def test_plan_names_what_is_paused() -> None:
     """The Rollout, also where the Deployment's template is written."""
     own = rollout(ENV, annotations=FOLLOW, paused=True)
@@ -206,6 +248,30 @@ def test_plan_names_what_is_paused() -> None:
     for who in (own, rolled_by(deployment(ENV, replicas=0), runs)):
         plan = make_plan(who, read_policy(who), assess_change(who), changed={})
         assert plan.reason.endswith("rolling out when the Rollout is resumed")
+
+
+@pytest.mark.parametrize(
+    ("label", "phase", "replaced"),
+    [
+        ("old", "Paused", True),
+        ("old", "Healthy", True),
+        ("new", "Paused", False),
+        (None, "Healthy", False),
+        ("old", "", False),
+    ],
+)
+def test_pods_of_other_templates_are_replaced_by_argo(
+    label: str | None, phase: str, replaced: bool
+) -> None:
+    """As far as Argo has seen the template and names the one of a pod."""
+    named = {"rollouts-pod-template-hash": label} if label else {}
+    found = pod()
+    found = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, labels=named)
+    )
+    who = rollout(ENV, promoted=False, status={"phase": phase})
+    assert is_replaced_by_argo(who, found) is replaced
+    assert not is_replaced_by_argo(deployment(ENV), found)
 
 
 def test_restart_strategy_without_a_rollout_is_reported() -> None:

@@ -35,7 +35,7 @@ from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import first_record, is_worth_writing, next_record, with_windows
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer import Consumer, is_replaced_by_argo
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import Record
 
@@ -260,8 +260,10 @@ class Reconciler:
         except Forbidden as error:  # it is retried, and nothing else would tell a user
             self._reporter.report_failure(decision, error)
             raise
-        starts, own = pod_starts(snapshot.consumer, pods), {pod.metadata.uid for pod in pods}
-        del pods  # they may be large
+        own = {pod.metadata.uid for pod in pods}
+        kept = [pod for pod in pods if not is_replaced_by_argo(snapshot.consumer, pod)]
+        starts = pod_starts(snapshot.consumer, kept)
+        del pods, kept  # they may be large
         decision, others = decide(snapshot, starts), dict[ObjectKey, OtherUse | None]()
         while sources := decision.shared_sources:
             others |= await self._lookups.other_uses(sources, own)

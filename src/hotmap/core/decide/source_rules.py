@@ -25,7 +25,7 @@ from hotmap.core.decide.own_rollouts import (
 )
 from hotmap.core.decide.snapshot import Snapshot, changed_before_template
 from hotmap.core.decide.source_snapshot import SourceSnapshot
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer import Argo, Consumer
 from hotmap.core.model.provider_class import MountedPod
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.state import SourceRecord, records_by_source
@@ -382,6 +382,11 @@ def _assess_frozen_change(case: Case, what: str) -> Finding:
     if after_template and all_created_since(starts, snapshot.template_at):
         return case.find(Verdict.ADOPT, f"{what}, and all pods were created after that")
     if all_started_after(starts, current.changed_at, files=current.is_mounted):
+        if consumer.rolling and consumer.argo is not None:
+            # These are the pods of its newest template, which is promoted later, retried or undone.
+            if _is_after_abort(consumer.argo, current):
+                return case.find(Verdict.FROZEN, f"{what}, after its rollout was aborted")
+            return _wait_for_rollout(case, f"{what}, {_during_rollout(consumer)}")
         return case.find(Verdict.ADOPT, f"{what}, and all pods started after that")
     return case.find(Verdict.FROZEN, f"{what}, and some pods may have started before that")
 
@@ -389,13 +394,23 @@ def _assess_frozen_change(case: Case, what: str) -> Finding:
 def _wait_for_rollout(case: Case, reason: str) -> Finding:
     """Wait for a rollout; its progress changes the consumer, which is decided on again then."""
     left = ROLLOUT_WAIT - case.snapshot.waited
-    return case.find(Verdict.WAIT, reason)._replace(recheck_in=left, awaits_rollout=True)
+    again = left if left > 0 else ROLLOUT_WAIT
+    return case.find(Verdict.WAIT, reason)._replace(recheck_in=again, awaits_rollout=True)
+
+
+def _is_after_abort(argo: Argo, current: SourceSnapshot) -> bool:
+    """Return whether a source changed after a rollout was aborted, which the change may correct."""
+    if not argo.aborted or argo.aborted_at is None:
+        return False
+    return current.changed_at is not None and current.changed_at > argo.aborted_at
 
 
 def _during_rollout(consumer: Consumer) -> str:
-    return (
-        "while its rollout is paused" if consumer.paused else "while another rollout is in progress"
-    )
+    if consumer.argo is not None and consumer.argo.aborted:
+        return "while its rollout is aborted"
+    if consumer.is_paused:
+        return "while its rollout is paused"
+    return "while another rollout is in progress"
 
 
 # -- SecretProviderClasses -----------------------------------------------------------------------

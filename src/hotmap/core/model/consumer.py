@@ -23,6 +23,7 @@ __all__ = [
     "controller_of",
     "has_workload",
     "is_owned",
+    "is_replaced_by_argo",
     "owns_pod",
     "rolled_by",
     "selector_text",
@@ -61,6 +62,9 @@ class Argo(msgspec.Struct, frozen=True):
     message: str = ""
     #: Whether it was aborted: all pods go back to the last template that was promoted.
     aborted: bool = False
+    aborted_at: float | None = None
+    #: The hash by which its newest template is named in the label of pods.
+    template: str = ""
 
 
 class Consumer(msgspec.Struct, frozen=True, gc=False):
@@ -149,6 +153,11 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
         return self.exclusive and bool(self.runs)
 
     @property
+    def is_paused(self) -> bool:
+        """Whether its rollout is paused, by a user or by a step of Argo."""
+        return self.paused or (self.argo is not None and self.argo.phase == "Paused")
+
+    @property
     def has_no_pods(self) -> bool:
         """Whether it wants no pods, and the last of them was deleted."""
         return self.replicas == 0 and self.pods == 0
@@ -158,6 +167,9 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
         """The revision that its pod template carries now; "" when none."""
         return self.template_annotations.get(REVISION, "")
 
+
+#: The label by which Argo names a pod's template (argo-rollouts: DefaultRolloutUniqueLabelKey).
+_ARGO_TEMPLATE = "rollouts-pod-template-hash"
 
 _RUN_BY_REPLICA_SETS = ("Deployment", "Rollout")
 
@@ -193,6 +205,18 @@ def adopted_through(consumer: Consumer, pod: Pod) -> str:
         return ""
     is_other = owner.kind == "ReplicaSet" and not owns_pod(consumer, pod)
     return owner.uid if is_other else ""
+
+
+def is_replaced_by_argo(consumer: Consumer, pod: Pod) -> bool:
+    """Return whether an Argo Rollout replaces a pod, or has replaced it and deletes it later.
+
+    That may last: a canary is paused until a user promotes it, and after that, older pods wait for
+    `scaleDownDelaySeconds`.
+    """
+    argo = consumer.argo
+    if argo is None or not argo.phase:
+        return False
+    return (pod.metadata.labels or {}).get(_ARGO_TEMPLATE, argo.template) != argo.template
 
 
 def controller_of(metadata: CommonMeta) -> OwnerReference | None:

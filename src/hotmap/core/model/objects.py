@@ -468,6 +468,7 @@ class RolloutStatus(_Part, frozen=True):
     phase: str = ""
     message: str = ""
     abort: bool = False
+    aborted_at: str | None = None
 
 
 class Rollout(_Part, frozen=True):

@@ -178,7 +178,7 @@ def derive_status(
     if last.missing_sources:
         return _missing_source_status(last.missing_sources)
     if last.waits:
-        return ConsumerStatus(State.PAUSED if consumer.paused else State.WAITING, last.reason)
+        return ConsumerStatus(State.PAUSED if consumer.is_paused else State.WAITING, last.reason)
     if pods_checked in _REACHED and not announced:
         return rollout_status(consumer) or _REACHED[pods_checked]
     if pods_checked is PodCheck.LATENT and not announced:
@@ -222,7 +222,7 @@ def _argo_status(consumer: Consumer, argo: Argo) -> ConsumerStatus:
         return _waiting(consumer.behind, argo.message or "degraded")._replace(
             needs_action=argo.aborted
         )
-    if argo.phase == "Paused" or consumer.paused:
+    if consumer.is_paused:
         why = f"rollout is paused ({argo.message})" if argo.message else "rollout is paused"
         return _waiting(consumer.behind, why, state=State.PAUSED)
     if argo.phase == "Healthy":
