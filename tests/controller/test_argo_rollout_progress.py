@@ -90,11 +90,8 @@ async def test_reason_follows_the_phase(borrowed: World) -> None:
         await wait_for_state(world, controller, "waiting", reason=aborted)
 
 
-@pytest.mark.parametrize("reported", [PROMOTED, PAUSED], ids=["promoted", "paused"])
-async def test_pods_that_argo_replaces_cause_no_rollout(
-    world: World, driver: Driver, reported: dict[str, Any]
-) -> None:
-    """A release changed template and source: the older pods are replaced or deleted by Argo."""
+async def follow_rollout(world: World, driver: Driver) -> None:
+    """Create a Rollout that reads LEVEL, with one pod of its first template, `b`."""
     await world.registry.create("customresourcedefinitions", None, ROLLOUTS, manager="t")
     await driver.until(RESOURCE, served=True)
     await world.config_map(LEVEL="info")
@@ -104,6 +101,14 @@ async def test_pods_that_argo_replaces_cause_no_rollout(
     await world.registry.create(RESOURCE, "default", body, manager="kubectl")
     await report(world)
     await make_pod(world, "web-b-1", "b")
+
+
+@pytest.mark.parametrize("reported", [PROMOTED, PAUSED], ids=["promoted", "paused"])
+async def test_pods_that_argo_replaces_cause_no_rollout(
+    world: World, driver: Driver, reported: dict[str, Any]
+) -> None:
+    """A release changed template and source: the older pods are replaced or deleted by Argo."""
+    await follow_rollout(world, driver)
     async with world.controller(pod_checks=SOON) as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -119,8 +124,34 @@ async def test_pods_that_argo_replaces_cause_no_rollout(
         await world.until(lambda: revision(world), "the next edit is rolled out")
 
 
+async def test_pod_that_read_a_reverted_edit_counts_when_a_canary_is_undone(
+    world: World, driver: Driver
+) -> None:
+    """It is of the template that the canary would have replaced, and stays."""
+    await follow_rollout(world, driver)
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.registry.modify(RESOURCE, "default", "web", _release, manager="helm")
+        await report(world, **PAUSED, updatedReplicas=0)
+        await asyncio.sleep(30)
+        await make_pod(world, "web-b-2", "b", started=time.time())
+        await asyncio.sleep(30)
+        await world.edit(LEVEL="info")
+        await asyncio.sleep(150)
+        await world.registry.modify(RESOURCE, "default", "web", _undo, manager="kubectl")
+        await report(world, observedGeneration="3")
+        assert await revision(world) == ""
+        await world.until(lambda: revision(world), "the pod of the earlier template is replaced")
+
+
 def _release(obj: dict[str, Any]) -> dict[str, Any]:
     obj["spec"]["template"]["spec"]["containers"][0]["image"] = "app:2"
+    return obj
+
+
+def _undo(obj: dict[str, Any]) -> dict[str, Any]:
+    obj["spec"]["template"]["spec"] = env("LEVEL")
     return obj
 
 

@@ -348,6 +348,10 @@ def _assess_windows(
             return _with_finding(by_content, pinned)
         reason = f"{join_names(pods)} may have started while other content was current"
         return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)
+    if snapshot.consumer.rolling and snapshot.consumer.argo is not None:
+        # These are the pods of its newest template; others stay if that is undone.
+        reason = f"{came_back}; re-checking pods when the rollout ends"
+        return by_content._replace(reason=reason, early=True, recheck_in=ROLLOUT_WAIT)
     return by_content
 
 
