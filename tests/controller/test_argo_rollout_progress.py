@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.controller.argo_rollouts import ROLLOUTS
 from tests.controller.pod_check_results import SOON, wait_for_state
-from tests.controller.world import FOLLOW, World, env
+from tests.controller.world import FOLLOW, World, env, rfc3339
 from tests.support.provider_classes import Driver
 
 RESOURCE = "rollouts.argoproj.io"
@@ -143,6 +143,23 @@ async def test_pod_that_read_a_reverted_edit_counts_when_a_canary_is_undone(
         await report(world, observedGeneration="3")
         assert await revision(world) == ""
         await world.until(lambda: revision(world), "the pod of the earlier template is replaced")
+
+
+async def test_release_that_was_aborted_requires_action(world: World, driver: Driver) -> None:
+    """Also where its change of the source is waited with, until it is retried or undone."""
+    await follow_rollout(world, driver)
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.registry.modify(RESOURCE, "default", "web", _release, manager="helm")
+        await report(world, **PAUSED, updatedReplicas=0)
+        waiting = await wait_for_state(world, controller, "paused")
+        assert not waiting["actionRequired"]
+        aborted = {"phase": "Degraded", "abort": True, "abortedAt": rfc3339(time.time() + 5)}
+        await report(world, **{**PAUSED, **aborted}, updatedReplicas=0)
+        why = "changed, while its rollout is aborted"
+        waiting = await wait_for_state(world, controller, "waiting", reason=why)
+        assert waiting["actionRequired"]
 
 
 def _release(obj: dict[str, Any]) -> dict[str, Any]:

@@ -214,6 +214,7 @@ class DecisionLog:
             entry.waits,
             entry.only_reported,
             missing,
+            only_waits=entry.waits and not entry.actions,
         )
 
     def latest(self, key: ObjectKey) -> DecisionEntry | None:

@@ -107,6 +107,8 @@ class LastDecision(NamedTuple):
     only_reported: bool = False
     #: Sources that some container requires and that do not exist.
     missing_sources: tuple[ObjectKey, ...] = ()
+    #: Whether it waits without an action: for the own controller of the consumer, or a user.
+    only_waits: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -178,7 +180,9 @@ def derive_status(
     if last.missing_sources:
         return _missing_source_status(last.missing_sources)
     if last.waits:
-        return ConsumerStatus(State.PAUSED if consumer.is_paused else State.WAITING, last.reason)
+        is_aborted = consumer.argo is not None and consumer.argo.aborted
+        state = State.PAUSED if consumer.is_paused else State.WAITING
+        return ConsumerStatus(state, last.reason, needs_action=last.only_waits and is_aborted)
     if pods_checked in _REACHED and not announced:
         return rollout_status(consumer) or _REACHED[pods_checked]
     if pods_checked is PodCheck.LATENT and not announced:
