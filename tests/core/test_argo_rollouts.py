@@ -70,6 +70,7 @@ ABORTED = {
     "replicas": 4,
     "updatedReplicas": 2,
 }
+INVALID = {"phase": "Degraded", "message": "InvalidSpec: The Rollout is invalid: no service"}
 TIMED_OUT = {**ABORTED, "abort": False, "message": "ProgressDeadlineExceeded: it has timed out"}
 
 
@@ -107,6 +108,12 @@ def test_rollout_is_in_progress_while_argo_keeps_older_pods() -> None:
             {"promoted": False, "status": TIMED_OUT},
             State.WAITING,
             "ProgressDeadlineExceeded: it has timed out",
+            False,
+        ),
+        (
+            {"status": INVALID},
+            State.WAITING,
+            "InvalidSpec: The Rollout is invalid: no service",
             False,
         ),
     ],

@@ -302,7 +302,9 @@ def consumer_from_rollout(
     One that takes its pod template from a Deployment is not a consumer itself: the template to
     write is there, see `rolled_by`. `currentPodHash` names the newest template and `stableRS` the
     promoted one (argo-rollouts: utils/conditions, RolloutHealthy). Blue-green, and a canary with
-    traffic routing, keep older pods for `scaleDownDelaySeconds` after a promotion.
+    traffic routing, keep older pods for `scaleDownDelaySeconds` after a promotion. While the spec
+    is invalid, both are of the last valid one (rollout/controller.go,
+    createInvalidRolloutCondition).
     """
     spec, status, metadata = item.spec, item.status, item.metadata
     ref = spec.workload_ref
@@ -325,7 +327,8 @@ def consumer_from_rollout(
     restarting = (restart_at or 0.0) > (restarted_at or 0.0)
     behind = max(wanted, status.replicas) - status.updated_replicas
     promoted = status.stable_rs == status.current_pod_hash
-    rolling = unseen or restarting or not promoted or behind > 0
+    unread = unseen or status.message.startswith("InvalidSpec:")
+    rolling = unread or restarting or not promoted or behind > 0
     consumer = _consumer(
         "Rollout",
         metadata,
@@ -337,7 +340,7 @@ def consumer_from_rollout(
             template_version=shorten(status.current_pod_hash, _LONGEST_VERSION),
             rolling=rolling,
             wanted=wanted,
-            behind=wanted if unseen or restarting else max(0, behind) if rolling else 0,
+            behind=wanted if unread or restarting else max(0, behind) if rolling else 0,
             pods=status.replicas,
             available=status.available_replicas,
         ),
