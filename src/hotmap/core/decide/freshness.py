@@ -19,7 +19,8 @@ so downtime, failover, lost watches and recreated objects all converge.
     5  what is in frozen use differs, generation as recorded              → frozen change
     6  … and the generation increased → wait for the consumer's own rollout, then check the pods:
        proven younger, or created after an observed change of the template that came after the
-       source's → adopt. Else frozen change
+       source's → adopt. Else frozen change. An Argo Rollout may be in progress for days: the pods
+       of its newest template decide then, and it is adopted at the end
     7  the source was immutable and was recreated → hold: kubelets keep serving the old content
        while a pod on the node uses it, of any workload. The hold ends when no pod of the namespace
        uses it; and with new pods where a node has one pod of the consumer at a time, and no other

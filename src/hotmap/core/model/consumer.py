@@ -211,7 +211,7 @@ def is_replaced_by_argo(consumer: Consumer, pod: Pod) -> bool:
     """Return whether an Argo Rollout replaces a pod, or has replaced it and deletes it later.
 
     That may last: a canary is paused until a user promotes it, and after that, older pods wait for
-    `scaleDownDelaySeconds`.
+    `scaleDownDelaySeconds`. If the newest template is undone instead, the older pods stay.
     """
     argo = consumer.argo
     if argo is None or not argo.phase:
