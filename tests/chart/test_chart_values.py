@@ -512,6 +512,9 @@ INVALID_ELECTIONS = (
         ("follow=auto\\,cm/a", 'invalid follow "auto,cm/a": expected auto, off or a list'),
         ("follow=cm/[a", 'invalid follow "cm/[a": expected auto, off or a list'),
         ("follow=cm/!a", 'invalid follow "cm/!a": expected auto, off or a list'),
+        ("follow='off'", "invalid follow \"'off'\": expected auto, off or a list"),
+        ("follow='cm/a'", "invalid follow \"'cm/a'\": expected auto, off or a list"),
+        ("follow= auto", 'invalid follow " auto": expected auto, off or a list'),
         (
             "custom_annotations.auto=a/b/c",
             'invalid custom_annotations.auto "a/b/c": expected a name',

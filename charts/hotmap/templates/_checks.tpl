@@ -31,8 +31,11 @@
 {{- end -}}
 {{- range $key, $rule := $rules -}}
 {{- with get $settings $key -}}
-{{- $isWord := and (eq $key "follow") (has (. | trimAll `"' `) (list "auto" "off")) -}}
-{{- if not (or $isWord (regexMatch (printf `^["']?\s*%[1]s(\s*,\s*%[1]s)*\s*["']?$` (index $rule 0)) .)) -}}
+{{- $isFollow := eq $key "follow" -}}
+{{- $isWord := and $isFollow (has . (list "auto" "off")) -}}
+{{- /* Quotes are dropped from the flags that Reloader has too. */ -}}
+{{- $quote := ternary "" `["']?` $isFollow -}}
+{{- if not (or $isWord (regexMatch (printf `^%[2]s\s*%[1]s(\s*,\s*%[1]s)*\s*%[2]s$` (index $rule 0) $quote) .)) -}}
 {{- fail (printf "invalid %s %q: expected %s" $key . (index $rule 1)) -}}
 {{- end -}}
 {{- end -}}
