@@ -19,6 +19,7 @@ from hotmap.agent.decide.facts import (
     StartAttempt,
     StartCheck,
 )
+from hotmap.agent.decide.progress import KeptAttempt
 from hotmap.agent.decide.snapshot import Snapshot
 
 
@@ -173,6 +174,21 @@ def test_process_may_have_read_the_first_content_at_its_start() -> None:
     assert not only_attempt(pass_check(decided, "b", read=3.0, passed=3.0)).at_start
     finish(decided, 4.0)
     assert not only_attempt(pass_check(decided, "a", read=5.0, passed=5.0)).at_start
+
+
+@pytest.mark.parametrize("flags", [("--signal", "HUP"), ("--restart", "term")])
+def test_content_that_an_earlier_agent_did_not_get_loaded_is_not_the_first(
+    flags: tuple[str, str],
+) -> None:
+    """A process that ends by it starts again and again; a restart is compared with the files."""
+    target = ("--process", "name:app")
+    before = reconciler(*flags, *target)
+    pass_check(before, "a", read=1.0, passed=1.0)
+    kept = {"default": KeptAttempt(before.rules[0].progress.tried or "", done=False)}
+    for digest, at_start in (("a", "--restart" in flags), ("b", True)):
+        decided = reconciler(*flags, *target, attempts=kept)
+        attempt = only_attempt(pass_check(decided, digest, read=3.0, passed=3.0))
+        assert attempt.at_start is at_start
 
 
 def test_changed_file_that_no_rule_is_about_is_noted(tmp_path: Path) -> None:
