@@ -158,6 +158,10 @@ def test_image_of_hotmap_replaces_the_one_in_values_of_reloader() -> None:
     tagged = *values, "--set=image.tag=7"
     assert container(render_objects(*tagged))["image"] == "example.com/hotmap:7"
     assert ignored(*tagged) == ["image.name: it is Reloader's"]
+    digest = f"sha256:{64 * 'a'}"
+    pinned = *values, f"--set=image.digest={digest}"
+    assert container(render_objects(*pinned))["image"] == f"example.com/hotmap@{digest}"
+    assert ignored(*pinned) == ignored(*values)
     named = f"--values={RELOADER_VALUES}", "--set=image.name=hotmap,global.imageRegistry=a.example"
     assert container(render_objects(*named))["image"] == f"a.example/hotmap:{__version__}"
 

@@ -121,7 +121,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 
 {{/*
 What of an image is Reloader's own, as a values file of Reloader has it: with a repository or name of
-hotmap's, only the parts that it does not replace. Output: JSON, {"parts": names, "all": boolean}.
+hotmap's, only the parts that it does not replace; a digest is then taken for that image's.
+Output: JSON, {"parts": names, "all": boolean}.
 */}}
 {{- define "hotmap.reloadersImage" -}}
 {{- $image := (fromJson (include "hotmap.settings" .)).image -}}
@@ -134,7 +135,7 @@ hotmap's, only the parts that it does not replace. Output: JSON, {"parts": names
 {{- end -}}
 {{- $hasTag := regexMatch `^v\d+\.\d+\.\d+` ($image.tag | default "" | toString) -}}
 {{- if and (or $parts $hasTag) (or (not $isNamed) (and $parts $hasTag)) -}}
-{{- range $part := list "tag" "digest" -}}
+{{- range $part := ternary (list "tag") (list "tag" "digest") $isNamed -}}
 {{- if get $image $part -}}{{- $parts = append $parts $part -}}{{- end -}}
 {{- end -}}
 {{- end -}}
