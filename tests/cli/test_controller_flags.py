@@ -25,6 +25,18 @@ _NAMES = (
 )
 
 
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings with which controllers would have been started."""
+    found: list[Settings] = []
+
+    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
+        found.append(settings)
+
+    monkeypatch.setattr(controller, "_run", keep)
+    return found
+
+
 def _namespace(flag: str, text: str) -> str:
     expected = "at most 63 lowercase letters, digits and hyphens"
     return f'{flag}: invalid namespace name "{text}": expected {expected}'
@@ -281,15 +293,7 @@ def test_valid_flags_are_accepted(arguments: str, capsys: pytest.CaptureFixture[
         ("--workers=7", "workers", 7),
     ],
 )
-def test_number_becomes_a_setting(
-    monkeypatch: pytest.MonkeyPatch, flag: str, field: str, value: int
-) -> None:
-    found: list[Settings] = []
-
-    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
-        found.append(settings)
-
-    monkeypatch.setattr(controller, "_run", keep)
+def test_number_becomes_a_setting(found: list[Settings], flag: str, field: str, value: int) -> None:
     assert run(["controller", flag]) == 0
     (settings,) = found
     assert getattr(settings, field) == value
@@ -299,18 +303,13 @@ def test_number_becomes_a_setting(
     ("arguments", "warned"), [([], False), (["--no-leader-elect"], True), (["--shadow"], True)]
 )
 def test_times_of_the_lease_need_leader_election(
+    found: list[Settings],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     arguments: list[str],
     warned: bool,
 ) -> None:
     """Without one they are a warning."""
-    found: list[Settings] = []
-
-    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
-        found.append(settings)
-
-    monkeypatch.setattr(controller, "_run", keep)
     monkeypatch.setattr(controller, "set_up_logging", lambda *_, **__: None)
     assert run(["controller", "--leader-election-lease-duration=30s", *arguments]) == 0
     assert found[0].lease.duration == 30
@@ -319,15 +318,12 @@ def test_times_of_the_lease_need_leader_election(
 
 @pytest.mark.parametrize("flag", ["--namespace-selector=team=a", "--namespaces-to-ignore=a"])
 def test_choice_of_namespaces_has_no_effect_with_a_named_one(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, flag: str
+    found: list[Settings],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    flag: str,
 ) -> None:
     """The named one is served, and a warning says so, as with --namespaces."""
-    found: list[Settings] = []
-
-    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
-        found.append(settings)
-
-    monkeypatch.setattr(controller, "_run", keep)
     monkeypatch.setattr(controller, "set_up_logging", lambda *_, **__: None)
     for scope in ("--watch-namespace=a", "--namespaces=a"):
         caplog.clear()
@@ -346,15 +342,9 @@ def test_choice_of_namespaces_has_no_effect_with_a_named_one(
     ],
 )
 def test_meta_info_shows_leader_election(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], elects: bool
+    found: list[Settings], monkeypatch: pytest.MonkeyPatch, arguments: list[str], elects: bool
 ) -> None:
     """Also when hotmap's own flag sets it, as in the chart and the manifests."""
-    found: list[Settings] = []
-
-    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
-        found.append(settings)
-
-    monkeypatch.setattr(controller, "_run", keep)
     for name in ("RELOADER_NAMESPACE", "POD_NAMESPACE", "POD_NAME"):
         monkeypatch.setenv(name, "tools")
     assert run(["controller", "--reloader-compat", *arguments]) == 0

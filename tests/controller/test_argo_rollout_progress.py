@@ -111,8 +111,7 @@ async def test_pods_that_argo_replaces_cause_no_rollout(
     await follow_rollout(world, driver)
     async with world.controller(pod_checks=SOON) as controller:
         await world.quiet(controller)
-        await world.edit(LEVEL="debug")
-        await world.registry.modify(RESOURCE, "default", "web", _release, manager="helm")
+        await release(world)
         await make_pod(world, "web-c-1", "c", started=time.time() + 5)
         await report(world, **reported, replicas=2)
         await asyncio.sleep(150)
@@ -131,8 +130,7 @@ async def test_pod_that_read_a_reverted_edit_counts_when_a_canary_is_undone(
     await follow_rollout(world, driver)
     async with world.controller(pod_checks=SOON) as controller:
         await world.quiet(controller)
-        await world.edit(LEVEL="debug")
-        await world.registry.modify(RESOURCE, "default", "web", _release, manager="helm")
+        await release(world)
         await report(world, **PAUSED, updatedReplicas=0)
         await asyncio.sleep(30)
         await make_pod(world, "web-b-2", "b", started=time.time())
@@ -150,8 +148,7 @@ async def test_release_that_was_aborted_requires_action(world: World, driver: Dr
     await follow_rollout(world, driver)
     async with world.controller(pod_checks=SOON) as controller:
         await world.quiet(controller)
-        await world.edit(LEVEL="debug")
-        await world.registry.modify(RESOURCE, "default", "web", _release, manager="helm")
+        await release(world)
         await report(world, **PAUSED, updatedReplicas=0)
         waiting = await wait_for_state(world, controller, "paused")
         assert not waiting["actionRequired"]
@@ -162,9 +159,15 @@ async def test_release_that_was_aborted_requires_action(world: World, driver: Dr
         assert waiting["actionRequired"]
 
 
-def _release(obj: dict[str, Any]) -> dict[str, Any]:
-    obj["spec"]["template"]["spec"]["containers"][0]["image"] = "app:2"
-    return obj
+async def release(world: World) -> None:
+    """Change the source and the pod template together, as `helm upgrade` does."""
+
+    def change(obj: dict[str, Any]) -> dict[str, Any]:
+        obj["spec"]["template"]["spec"]["containers"][0]["image"] = "app:2"
+        return obj
+
+    await world.edit(LEVEL="debug")
+    await world.registry.modify(RESOURCE, "default", "web", change, manager="helm")
 
 
 def _undo(obj: dict[str, Any]) -> dict[str, Any]:

@@ -487,8 +487,8 @@ class Reconciler:
                 state.files, digest = state.select(snapshot.files, self._key)
                 if state.at_start is None:
                     # What an earlier agent did not get loaded may end each process that starts.
-                    is_told = state.signals_only and not state.rule.read_at_start
-                    was_tried = is_told and state.progress.tried == digest
+                    loads_by_signal = state.signals_only and not state.rule.read_at_start
+                    was_tried = loads_by_signal and state.progress.tried == digest
                     state.at_start = "" if was_tried else digest
                 state.progress.set_desired(digest, now, since=since, delay=self._splay(state))
                 if is_staged or self.gate.seen == snapshot.digest:

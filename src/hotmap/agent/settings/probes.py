@@ -10,11 +10,11 @@
                           is the reason
     file PATH             the file was written
     log PATH TEXT         the file has a new line that contains the text
-    workers PROCESS       the process has a new child process, and its previous
-                          children have exited two seconds ago, show in their
-                          command line that they are shutting down, or had two
-                          seconds to do so and there are as many new ones (of
-                          haproxy, one)
+    workers PROCESS       the process has a new child process that has run for
+                          two seconds, and its previous children have exited;
+                          or these show in their command line that they are
+                          shutting down, or had two seconds to do so and there
+                          are as many new ones (of haproxy, one)
 
 Without `=VALUE`, `field` and `metric` must differ from their value before the
 action; `output` always must. What differs by itself, such as an uptime or a

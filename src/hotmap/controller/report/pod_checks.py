@@ -172,11 +172,12 @@ class PodChecker:
         What Argo reports of a Rollout is about the Deployment whose pod template that uses.
         """
         if key.kind == "Rollout":
-            for lender in {each for item in (old, new) if item for each in template_in(item)}:
-                deployment = self._index.consumers[lender.kind].get(lender)
+            keys = {each for item in (old, new) if item for each in template_in(item)}
+            for deployment_key in keys:
+                deployment = self._index.consumers[deployment_key.kind].get(deployment_key)
                 if deployment is not None:
                     before, after = (_as_run_by(deployment, item) for item in (old, new))
-                    self._progress_changed(lender, before, after)
+                    self._progress_changed(deployment_key, before, after)
         elif key.kind == "Deployment":
             old, new = (item and self._index.with_template_user(item) for item in (old, new))
         self._progress_changed(key, old, new)
@@ -193,7 +194,7 @@ class PodChecker:
         proceeds = scheduled is not None and scheduled.behind != new.behind
         if scheduled is not None and proceeds:
             scheduled.behind, scheduled.progress_at = new.behind, self._clock()
-        if proceeds or _told(old) != _told(new):
+        if proceeds or _reported_phase(old) != _reported_phase(new):
             self._drop_stall(key, new, State.STUCK, *_IN_PROGRESS)
         record = self._records.get(new.uid)
         is_open = record is not None and record.pods_checked not in REACHED
@@ -515,10 +516,10 @@ def _as_run_by(deployment: Consumer, rollout: Consumer | None) -> Consumer:
 def _reported_state(consumer: Consumer) -> tuple[object, ...]:
     """Return what a consumer's own controller reports of its pods."""
     counts = consumer.behind, consumer.available
-    return *counts, consumer.rolling, consumer.runs, *_told(consumer)
+    return *counts, consumer.rolling, consumer.runs, *_reported_phase(consumer)
 
 
-def _told(consumer: Consumer) -> tuple[object, ...]:
-    """Return what a consumer's own controller says of its rollout beside counts of pods."""
+def _reported_phase(consumer: Consumer) -> tuple[object, ...]:
+    """Return what a consumer's own controller says of its rollout, apart from counts of pods."""
     argo = consumer.argo and (consumer.argo.phase, consumer.argo.message, consumer.argo.aborted)
     return consumer.paused, consumer.blocked_by, argo

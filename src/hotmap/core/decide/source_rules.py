@@ -408,7 +408,7 @@ def _is_after_abort(argo: Argo, current: SourceSnapshot) -> bool:
 def _during_rollout(consumer: Consumer) -> str:
     if consumer.argo is not None and consumer.argo.aborted:
         return "while its rollout is aborted"
-    if consumer.is_paused:
+    if consumer.is_rollout_paused:
         return "while its rollout is paused"
     return "while another rollout is in progress"
 

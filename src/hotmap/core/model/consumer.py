@@ -64,7 +64,7 @@ class Argo(msgspec.Struct, frozen=True):
     aborted: bool = False
     aborted_at: float | None = None
     #: The hash by which its newest template is named in the label of pods.
-    template: str = ""
+    template_hash: str = ""
 
 
 class Consumer(msgspec.Struct, frozen=True, gc=False):
@@ -153,7 +153,7 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
         return self.exclusive and bool(self.runs)
 
     @property
-    def is_paused(self) -> bool:
+    def is_rollout_paused(self) -> bool:
         """Whether its rollout is paused, by a user or by a step of Argo."""
         return self.paused or (self.argo is not None and self.argo.phase == "Paused")
 
@@ -216,7 +216,8 @@ def is_replaced_by_argo(consumer: Consumer, pod: Pod) -> bool:
     argo = consumer.argo
     if argo is None or not argo.phase:
         return False
-    return (pod.metadata.labels or {}).get(_ARGO_TEMPLATE, argo.template) != argo.template
+    labels = pod.metadata.labels or {}
+    return labels.get(_ARGO_TEMPLATE, argo.template_hash) != argo.template_hash
 
 
 def controller_of(metadata: CommonMeta) -> OwnerReference | None:

@@ -321,7 +321,7 @@ def consumer_from_rollout(
         message="" if unseen else printable(status.message, _LONGEST_MESSAGE),
         aborted=status.abort and not unseen,
         aborted_at=parse_time(status.aborted_at),
-        template=shorten(status.current_pod_hash, _LONGEST_VERSION),
+        template_hash=shorten(status.current_pod_hash, _LONGEST_VERSION),
     )
     wanted = 1 if spec.replicas is None else spec.replicas
     restarting = (restart_at or 0.0) > (restarted_at or 0.0)

@@ -181,7 +181,7 @@ def derive_status(
         return _missing_source_status(last.missing_sources)
     if last.waits:
         is_aborted = consumer.argo is not None and consumer.argo.aborted
-        state = State.PAUSED if consumer.is_paused else State.WAITING
+        state = State.PAUSED if consumer.is_rollout_paused else State.WAITING
         return ConsumerStatus(state, last.reason, needs_action=last.only_waits and is_aborted)
     if pods_checked in _REACHED and not announced:
         return rollout_status(consumer) or _REACHED[pods_checked]
@@ -226,7 +226,7 @@ def _argo_status(consumer: Consumer, argo: Argo) -> ConsumerStatus:
         return _waiting(consumer.behind, argo.message or "degraded")._replace(
             needs_action=argo.aborted
         )
-    if consumer.is_paused:
+    if consumer.is_rollout_paused:
         why = f"rollout is paused ({argo.message})" if argo.message else "rollout is paused"
         return _waiting(consumer.behind, why, state=State.PAUSED)
     if argo.phase == "Healthy":

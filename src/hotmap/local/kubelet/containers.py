@@ -466,7 +466,7 @@ def container_path(spec: Mapping[str, Any], name: str) -> str:
 
 
 def retry_delay() -> float:
-    """Draw the seconds until the next retry: the period plus up to half of it."""
+    """Draw the seconds until the next retry: ERROR_PERIOD plus up to half of it."""
     return ERROR_PERIOD * (1 + random.random() / 2)
 
 
