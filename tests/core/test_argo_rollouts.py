@@ -278,6 +278,8 @@ def test_pods_of_other_templates_are_replaced_by_argo(
     )
     who = rollout(ENV, promoted=False, status={"phase": phase})
     assert is_replaced_by_argo(who, found) is replaced
+    unnamed = rollout(ENV, promoted=False, status={"phase": phase, "currentPodHash": ""})
+    assert not is_replaced_by_argo(unnamed, found)
     assert not is_replaced_by_argo(deployment(ENV), found)
 
 

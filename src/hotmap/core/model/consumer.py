@@ -214,7 +214,7 @@ def is_replaced_by_argo(consumer: Consumer, pod: Pod) -> bool:
     `scaleDownDelaySeconds`. If the newest template is undone instead, the older pods stay.
     """
     argo = consumer.argo
-    if argo is None or not argo.phase:
+    if argo is None or not argo.phase or not argo.template_hash:
         return False
     labels = pod.metadata.labels or {}
     return labels.get(_ARGO_TEMPLATE, argo.template_hash) != argo.template_hash
