@@ -54,6 +54,9 @@ _PLUGINS = {
     "downwardAPI": "downward-api",
     "emptyDir": "empty-dir",
 }
+#: Volumes whose files the kubelet writes.
+_PROJECTIONS = ("configMap", "secret", "projected", "downwardAPI")
+
 #: hostPath types that must exist already (kubernetes: pkg/volume/hostpath/host_path.go).
 _HOST_PATH_CHECKS = {
     "Directory": ("directory", Path.is_dir),
@@ -226,22 +229,11 @@ class PodVolumes:
             self._claimed[volume["name"]] = found.path
 
     async def _payload(self, pod: Mapping[str, Any], volume: Mapping[str, Any]) -> Payload:
-        if "configMap" in volume:
-            source = volume["configMap"]
-            mode = source.get("defaultMode", DEFAULT_MODE)
-            return await self._source_payload(
-                pod, SourceName("ConfigMap", source.get("name", "")), source, mode
-            )
-        if "secret" in volume:
-            source = volume["secret"]
-            mode = source.get("defaultMode", DEFAULT_MODE)
-            return await self._source_payload(
-                pod, SourceName("Secret", source.get("secretName", "")), source, mode
-            )
-        if "downwardAPI" in volume:
-            source = volume["downwardAPI"]
-            return self._downward_payload(pod, source, source.get("defaultMode", DEFAULT_MODE))
-        return await self._projected_payload(pod, volume["projected"])
+        projection = next(volume[field] for field in _PROJECTIONS if field in volume)
+        mode = projection.get("defaultMode", DEFAULT_MODE)
+        if "projected" in volume:
+            return await self._projected_payload(pod, projection, mode)
+        return await self._projection(pod, volume, mode)
 
     async def _source_payload(
         self,
@@ -273,10 +265,9 @@ class PodVolumes:
         )
 
     async def _projected_payload(
-        self, pod: Mapping[str, Any], projected: Mapping[str, Any]
+        self, pod: Mapping[str, Any], projected: Mapping[str, Any], mode: int
     ) -> Payload:
         """Join all sources; when any fails, nothing is written and all failures are reported."""
-        mode = projected.get("defaultMode", DEFAULT_MODE)
         payloads: list[Payload] = []
         failures: list[str] = []
         for entry in projected.get("sources") or ():
@@ -292,11 +283,9 @@ class PodVolumes:
     async def _projection(
         self, pod: Mapping[str, Any], entry: Mapping[str, Any], mode: int
     ) -> Payload:
-        for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
-            if field in entry:
-                source = entry[field]
-                name = SourceName(kind, source.get("name", ""))
-                return await self._source_payload(pod, name, source, mode)
+        """Make the payload of a volume, or of an entry of a projected one."""
+        if (found := _named_source(entry)) is not None:
+            return await self._source_payload(pod, *found, mode)
         if "downwardAPI" in entry:
             return self._downward_payload(pod, entry["downwardAPI"], mode)
         if "serviceAccountToken" in entry:
@@ -354,11 +343,18 @@ def volume_sources(spec: Mapping[str, Any]) -> Iterator[SourceName]:
     for volume in spec.get("volumes") or ():
         entries = [volume, *((volume.get("projected") or {}).get("sources") or ())]
         for entry in entries:
-            if "configMap" in entry:
-                yield SourceName("ConfigMap", entry["configMap"].get("name", ""))
-            if "secret" in entry:
-                secret = entry["secret"]
-                yield SourceName("Secret", secret.get("secretName") or secret.get("name", ""))
+            if (found := _named_source(entry)) is not None:
+                yield found[0]
+
+
+def _named_source(entry: Mapping[str, Any]) -> tuple[SourceName, Mapping[str, Any]] | None:
+    """Return the source of a volume, or of an entry of a projected one, with its projection."""
+    for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
+        if field in entry:
+            projection = entry[field]
+            name = projection.get("secretName") or projection.get("name", "")
+            return SourceName(kind, name), projection
+    return None
 
 
 def give_to_group(path: Path, group: int, *, read_only: bool) -> None:
@@ -403,7 +399,7 @@ def _token_paths(volume: Mapping[str, Any]) -> list[str]:
 
 
 def _is_projection(volume: Mapping[str, Any]) -> bool:
-    return any(field in volume for field in ("configMap", "secret", "projected", "downwardAPI"))
+    return any(field in volume for field in _PROJECTIONS)
 
 
 def _is_claim(volume: Mapping[str, Any]) -> bool:
