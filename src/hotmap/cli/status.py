@@ -313,7 +313,7 @@ async def _is_final(client: StatusClient, document: dict[str, Any]) -> bool:
     for workload in document["workloads"]:
         if workload.get("actionRequired"):
             name = WorkloadName(workload["kind"], workload["namespace"], workload["name"])
-            checked = await client.status({"workload": str(name), "consistent": "true"})
+            checked = await client.status({"workload": str(name)}, consistent=True)
             if any(each.get("actionRequired") for each in checked["workloads"]):
                 return True
     return False
@@ -325,8 +325,7 @@ async def _get_status(
     namespace = scope.namespace or client.namespace
     if not scope.names:
         query = {} if scope.all_namespaces else {"namespace": namespace}
-        query |= {"consistent": "true"} if consistent else {}
-        document = await client.status({**query, "limit": _PAGE})
+        document = await client.status({**query, "limit": _PAGE}, consistent=consistent)
         if not scope.selector:
             return document
         kinds = {workload["kind"] for workload in document["workloads"]}
@@ -352,8 +351,8 @@ async def _get_named(
     if source is None:
         name = parse_workload_name(text, namespace)
         return await _get_consumer(client, name, text, consistent=consistent)
-    flags = {"consistent": "true"} if consistent else {}
-    document = await client.status({"source": str(source), "limit": _PAGE, **flags})
+    query = {"source": str(source), "limit": _PAGE}
+    document = await client.status(query, consistent=consistent)
     if not document["workloads"]:
         key = f"{source.kind.lower()}/{source.namespace}/{source.name}"
         # Of these it lists the other workloads, too, with the reason why they are not followed.
@@ -377,8 +376,7 @@ async def _get_workload(
 async def _get_consumer(
     client: StatusClient, name: WorkloadName, text: str, *, consistent: bool = False
 ) -> dict[str, Any]:
-    flags = {"consistent": "true"} if consistent else {}
-    document = await client.status({"workload": str(name), **flags})
+    document = await client.status({"workload": str(name)}, consistent=consistent)
     if not document["workloads"]:
         kind = name.kind or "workload"
         raise StatusUnavailable(
@@ -437,7 +435,7 @@ def _print_status(
         return
     status = read_document(document)
     if not status.workloads and not changes:
-        print_message(f"{scope.describe_nothing()}")
+        print_message(scope.describe_nothing())
         return
     console = create_console(output)
     if output == "name":

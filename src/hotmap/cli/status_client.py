@@ -31,14 +31,18 @@ class StatusClient:
         self.namespace = namespace
 
     async def status(
-        self, query: Mapping[str, str], *, type_: type = StatusDocument
+        self, query: Mapping[str, str], *, consistent: bool = False, type_: type = StatusDocument
     ) -> dict[str, Any]:
         """Get the status, all pages of it as one document, which has the fields of a type.
+
+        `consistent`: it must not lag behind an edit.
 
         Raises:
             StatusUnavailable: no answer, the controller is not the leader, it does not watch the
                 namespace, or it has another version.
         """
+        if consistent:
+            query = {**query, "consistent": "true"}
         document = _require_watched(await self._page(query, type_))
         token = document.pop("continue", "")
         while token:
