@@ -50,6 +50,7 @@ from hotmap.kube.watch import (
     Unreadable,
     WatchDecoder,
     WatchEvent,
+    decode_metadata,
 )
 
 __all__ = ["Reflector"]
@@ -200,7 +201,7 @@ class Reflector(Generic[T, S]):
             unsubscribe()
         read = page.resource_version
         for raw in page.items:
-            read = decode(_bare_decoder, raw).metadata.resource_version
+            read = decode_metadata(raw).resource_version
         if changed and not is_newer(read, getattr(store.get(key), "resource_version", "")):
             return
         for raw in page.items:
@@ -311,7 +312,7 @@ class Reflector(Generic[T, S]):
             check_size(raw)
             item = decode(self._decoder, raw)
         except Exception as error:  # any error concerns this object only
-            metadata = decode(_bare_decoder, raw).metadata
+            metadata = decode_metadata(raw)
             return self._writer.skip(self._key(metadata), decoding_problem(error), uid=metadata.uid)
         return self._writer.put(self._key(item.metadata), item, uid=item.metadata.uid, listed=True)
 
@@ -523,10 +524,3 @@ class Reflector(Generic[T, S]):
         return ObjectKey(
             self._selection.resource.kind, sys.intern(metadata.namespace), metadata.name
         )
-
-
-class _Bare(msgspec.Struct):
-    metadata: CommonMeta
-
-
-_bare_decoder = msgspec.json.Decoder(_Bare)

@@ -32,6 +32,7 @@ __all__ = [
     "Unreadable",
     "WatchDecoder",
     "WatchEvent",
+    "decode_metadata",
 ]
 
 #: Marks the bookmark that ends the initial part of a stream (KEP-3157).
@@ -189,6 +190,11 @@ class WatchDecoder(Generic[T]):
                 return _decode_other(line, None)
 
 
+def decode_metadata(raw: msgspec.Raw) -> CommonMeta:
+    """Decode the metadata of an object that may be invalid otherwise; raises as `decode`."""
+    return decode(_bare_decoder, raw).metadata
+
+
 def _decode_other(line: bytes, error: Exception | None) -> WatchEvent[T]:
     """Decode everything else: ERROR, a bookmark, an invalid object."""
     try:
@@ -197,7 +203,7 @@ def _decode_other(line: bytes, error: Exception | None) -> WatchEvent[T]:
         head = _decode_head(line)
         if head.type == "ERROR":
             return Failure(status_error(head.object))
-        metadata = decode(_bare_decoder, head.object).metadata
+        metadata = decode_metadata(head.object)
     except Exception as problem:
         text = f"the server sent an invalid watch event: {decoding_problem(problem)}"
         return Failure(Unavailable(text, code=502, reason="BadGateway"))
