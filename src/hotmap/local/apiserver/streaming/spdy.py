@@ -23,7 +23,7 @@ _CONTROL_LIMIT = 64 << 10
 #: Largest payload of a frame that is sent, in bytes; the format allows 16 MiB.
 _DATA_LIMIT = 32 << 10
 #: Status codes of RST_STREAM.
-PROTOCOL_ERROR, REFUSED_STREAM, CANCEL = 1, 3, 5
+REFUSED_STREAM, CANCEL = 3, 5
 
 _DICTIONARY_WORDS = """\
 options head post put delete trace accept accept-charset accept-encoding accept-language \
