@@ -232,7 +232,7 @@ def test_unexpected_error_loses_no_result(tmp_path: Path, place: str) -> None:
     volume = Volume(tmp_path / "volume", text="one")
     target, method = {
         "record": ("hotmap.agent.decide.reconciler import Reconciler", "record"),
-        "execute": ("hotmap.agent.act.executor import Executor", "_attempt"),
+        "execute": ("hotmap.agent.act.rule_attempts import RuleAttempts", "begin"),
     }[place]
     owner = target.rpartition(" ")[2]
     (tmp_path / "sitecustomize.py").write_text(

@@ -331,7 +331,7 @@ class SimulatedAgent:
         )
 
     def _attempt(self, command: StartAttempt, now: float) -> None:
-        """Start an attempt as `act/executor` does."""
+        """Start an attempt as `act/rule_attempts` does."""
         name = command.rule.name
         running = self._attempts.get(name)
         if running is not None and now < running.busy_until:

@@ -10,9 +10,9 @@ import errno
 import os
 
 from hotmap.agent.act.actions import ActionContext
-from hotmap.agent.act.attempt import Attempt, ContentHistory
 from hotmap.agent.act.call_statistics import CallStatistics
 from hotmap.agent.act.checker import Checker
+from hotmap.agent.act.rule_attempts import RuleAttempts
 from hotmap.agent.act.start_lookups import start_lookups
 from hotmap.agent.decide.facts import (
     ERROR,
@@ -27,31 +27,25 @@ from hotmap.agent.decide.facts import (
     StartAttempt,
     StartCheck,
 )
-from hotmap.agent.decide.start_evidence import find_start_evidence
 from hotmap.agent.process.application import Application
 from hotmap.agent.process.child_processes import ChildProcesses
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
-from hotmap.agent.settings.settings import Action
 from hotmap.core.errors import HotmapError, os_reason
-from hotmap.core.value import Value
 
 __all__ = ["Executor"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from hotmap.agent.act.config_output import ConfigOutput
     from hotmap.agent.act.stage import Stage
     from hotmap.agent.act.state_file import StateFile
     from hotmap.agent.decide.facts import ExitRequested
     from hotmap.agent.decide.progress import KeptAttempt
     from hotmap.agent.decide.snapshot import Snapshot
-    from hotmap.agent.decide.start_evidence import StartEvidence
     from hotmap.agent.runtime.log import Log
     from hotmap.agent.runtime.loop import Loop
-    from hotmap.agent.settings.settings import Probe, Rule, Settings
+    from hotmap.agent.settings.settings import Rule, Settings
 
     Result = (
         CheckFinished
@@ -99,22 +93,18 @@ class Executor:
         self.calls = CallStatistics(
             action.call.url for rule in settings.rules for action in rule.actions if action.call
         )
-        self._start_lookups = start_lookups(self.application)
-        self._context = ActionContext(
+        context = ActionContext(
             loop, self._children, self.application, settings, self.calls, self._results.append
         )
-        #: By rule: the attempt under way, what comes after it, and what was done for its content.
-        self._attempts: dict[str, Attempt] = {}
-        self._next: dict[str, StartAttempt] = {}
-        self._histories: dict[str, ContentHistory] = {}
-        #: By rule: since when probes do not confirm what a process has read at its start.
-        self._unproven: dict[str, _Unproven] = {}
-        #: By rule: until when a load that an earlier agent has begun may change what probes show.
-        self._loading_until = {
-            rule.name: loop.now() + settings.actions.verify_timeout
+        lookups = start_lookups(self.application)
+        #: By rule.
+        self._attempts = {
+            rule.name: RuleAttempts(
+                context, lookups, self._stage,
+                is_loading=self._may_be_loading(rule), done=self._results.append,
+            )
             for rule in settings.rules
-            if self._may_be_loading(rule)
-        }
+        }  # fmt: skip
 
     def take(self) -> list[Result]:
         """Return the results since the last call, in order."""
@@ -136,10 +126,11 @@ class Executor:
                 text = describe_unexpected(error)
                 self._results.append(CheckFinished(command.snapshot, ERROR, text))
         elif isinstance(command, StartAttempt):
+            attempts = self._attempts[command.rule.name]
             try:
-                self._attempt(command)
+                attempts.begin(command)
             except Exception as error:
-                self._on_attempt(
+                attempts.finish(
                     AttemptFinished(command.rule.name, describe_unexpected(error), 0, wall())
                 )
         else:
@@ -229,99 +220,6 @@ class Executor:
         self.application.set_content(snapshot.contents)
         return PASSED, ""
 
-    def _attempt(self, command: StartAttempt) -> None:
-        """Start an attempt; one for other content is given up, or ends first if it has to."""
-        name = command.rule.name
-        running = self._attempts.get(name)
-        if running is not None and not running.give_up():
-            self._next[name] = command
-            return
-        self._attempts.pop(name, None)
-        self._next.pop(name, None)  # it is about older content
-        directories = command.rule.directories or self._context.settings.watch.directories
-        places = self._stage.places if self._stage is not None else {}
-        try:
-            evidence = find_start_evidence(
-                command,
-                self._start_lookups,
-                [places.get(directory, directory) for directory in directories],
-                published=self._stage is not None,
-                reads_for=self._reads_for(directories),
-            )
-        except OSError:
-            evidence = None  # /proc cannot be listed now; the attempt says so if it needs it
-        if evidence is not None and _needs_proof(command, evidence):
-            if not self._has_to_be_told(command):
-                self._prove(command, evidence)
-                return
-            evidence = None
-        if evidence is not None:
-            by_itself = not evidence.error
-            result = AttemptFinished(name, evidence.error, 0, wall(), by_itself, evidence.doubt)
-            self._results.append(result)
-            return
-        if (wait := self._loading_until.get(name, 0.0) - self._loop.now()) > 0:
-            self._next[name] = command
-            self._loop.after(wait, lambda: self._attempt_next(name))
-            return
-        history = self._histories.get(name)
-        if history is None or history.desired_since != command.desired_since:
-            limit = self._context.settings.actions.timeout
-            history = self._histories[name] = ContentHistory(
-                command.desired_since, limit, repeats=not command.rule.read_at_start
-            )
-        attempt = self._attempts[name] = Attempt(command, self._context, history, self._on_attempt)
-        attempt.start()
-
-    def _reads_for(self, directories: Iterable[str]) -> float:
-        """Return how long a process may take to read directories after its start.
-
-        Variables are those of its start.
-        """
-        variables = {source.directory for source in self._application_settings.env_from}
-        if variables.issuperset(directories):
-            return 0.0
-        return self._context.settings.actions.verify_timeout
-
-    def _prove(self, command: StartAttempt, evidence: StartEvidence) -> None:
-        """Let probes confirm that a process runs with what it has read at its start, or fail."""
-        rule = command.rule._replace(
-            actions=(Action("none"),), probes=_probes_of_state(command.rule)
-        )
-        limit = self._context.settings.actions.timeout
-
-        def proven(result: AttemptFinished) -> None:
-            by_itself = not result.error
-            if by_itself:
-                self._unproven.pop(rule.name, None)
-            self._on_attempt(result._replace(by_itself=by_itself, doubt=evidence.doubt, position=0))
-
-        attempt = self._attempts[rule.name] = Attempt(
-            command._replace(rule=rule, position=0),
-            self._context,
-            ContentHistory(command.desired_since, limit, repeats=True),
-            proven,
-        )
-        attempt.start()
-
-    def _has_to_be_told(self, command: StartAttempt) -> bool:
-        """Whether a process that should have read the content at its start gets a signal after all.
-
-        As after a signal that no probe has confirmed for so long. A restart would not help.
-        """
-        rule, now = command.rule, self._loop.now()
-        if any(action.kind == "restart" for action in rule.actions):
-            return False
-        unproven = self._unproven.get(rule.name)
-        if unproven is None or unproven.desired_since != command.desired_since:
-            unproven = self._unproven[rule.name] = _Unproven(command.desired_since, now)
-        return now - unproven.since >= self._context.settings.actions.timeout
-
-    def _attempt_next(self, name: str) -> None:
-        command = self._next.pop(name, None)
-        if command is not None:
-            self._attempt(command)
-
     def _may_be_loading(self, rule: Rule) -> bool:
         """Whether an earlier agent has told a process to load, and any load confirms a probe.
 
@@ -330,39 +228,12 @@ class Executor:
         kept = self._state_file.attempts.get(rule.name)
         if kept is None or kept.done or not self._state_file.saved_at or not rule.probes:
             return False
-        is_supervised = bool(self._context.settings.application.command)
+        is_supervised = bool(self._application_settings.command)
         return not is_supervised and any(probe.compares for probe in rule.probes)
 
     def _on_start_failed(self, error: str) -> None:
-        histories = self._histories.items()
-        awaited = tuple(name for name, history in histories if not history.has_restarted)
+        awaited = tuple(name for name, each in self._attempts.items() if each.awaits_restart)
         self._results.append(ApplicationStartFailed(error, awaited))
-
-    def _on_attempt(self, result: AttemptFinished) -> None:
-        self._attempts.pop(result.rule, None)
-        command = self._next.pop(result.rule, None)
-        if command is None:
-            self._results.append(result)
-        else:
-            self._attempt(command)
-
-
-class _Unproven(Value):
-    """Since when probes are read for the content that is desired since then."""
-
-    desired_since: float
-    since: float
-
-
-def _needs_proof(command: StartAttempt, evidence: StartEvidence) -> bool:
-    """Whether probes have to confirm what a process has read at its start: it may crash by it."""
-    is_new = command.doubted_since is None and not command.rule.read_at_start
-    return is_new and not evidence.error and bool(_probes_of_state(command.rule))
-
-
-def _probes_of_state(rule: Rule) -> tuple[Probe, ...]:
-    """Return the probes that do not need an action to compare with."""
-    return tuple(probe for probe in rule.probes if not probe.compares)
 
 
 def _describe_stage_error(error: OSError) -> str:
