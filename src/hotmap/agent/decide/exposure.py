@@ -179,11 +179,13 @@ class Exposure:
         """Record what is visible since then, if it is other content than was tried last."""
         progress = state.progress
         if progress.tried is not None and visible not in (None, progress.tried):
-            first = 0.0 if self._is_told_since(state, since) else self._first_start(state, since)
+            first = (
+                0.0 if self._was_notified_since(state, since) else self._first_start(state, since)
+            )
             progress.expose(first, is_running=progress.running)
 
-    def _is_told_since(self, state: RuleState, since: float) -> bool:
-        """Return whether a process was told to read since then, perhaps for another rule.
+    def _was_notified_since(self, state: RuleState, since: float) -> bool:
+        """Return whether a process was notified since then, perhaps by another rule.
 
         What another rule is about may be read by a signal, but not where that takes a restart. Two
         rules may name one process in two ways, and a needless signal does no harm.
