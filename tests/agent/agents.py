@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -316,6 +316,16 @@ def reader(source: Path, folder: Path) -> Iterator[Reader]:
         yield running
     finally:
         running.end()
+
+
+@contextmanager
+def run_program(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run another program for the length of a block, and kill it then."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 #: Sockets of ports that were handed out.

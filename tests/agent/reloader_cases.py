@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.agent.agents import TIMEOUT, Volume, eventually, free_port, webhook
+from tests.agent.agents import TIMEOUT, Volume, eventually, free_port, run_program, webhook
 
 __all__ = ["CASES", "RECORDED", "Case", "run"]
 
@@ -87,17 +87,13 @@ def run(command: Sequence[str], case: Case, folder: Path) -> dict[str, Any]:
         places = {"config": f"{volume}/prometheus.yaml", "output": output, "port": port}
         flags = [flag.format(**places) for flag in case.flags]
         url = [f"--reload-url={endpoint.url}"] if case.config is not None else []
-        process = subprocess.Popen(
+        with run_program(
             [*command, *flags, *url],
             env={**os.environ, **dict(case.environment)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )
-        try:
+        ) as process:
             return _observe(process, case, volume, endpoint, port, output)
-        finally:
-            process.kill()
-            process.wait(TIMEOUT)
 
 
 def _observe(

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
+from tests.agent.agents import Volume, agent, eventually, reader, run_program, tick, webhook
 
 import hotmap.agent.main as agent_main
 from hotmap.agent.process import signals
@@ -95,8 +95,7 @@ def test_starting_process_is_not_killed_by_a_signal(tmp_path: Path) -> None:
         "signal.signal(signal.SIGHUP, lambda *_: sys.exit(9))\n"
         "while True: time.sleep(0.01)\n"
     )
-    process = subprocess.Popen([sys.executable, "-S", "-c", slow, str(ready)])
-    try:
+    with run_program([sys.executable, "-S", "-c", slow, str(ready)]) as process:
         flags = ("--dir", volume, "--signal", "HUP", "--process", f"command:{ready}")
         with agent(tmp_path, *flags) as running:
             message = running.reaches("failing")["message"]
@@ -105,9 +104,6 @@ def test_starting_process_is_not_killed_by_a_signal(tmp_path: Path) -> None:
             ready.touch()
             assert process.wait(20) == 9
             running.reaches("told")
-    finally:
-        process.kill()
-        process.wait()
 
 
 #: Programs about to set a handler: one that does, and two that wait for the signal instead.
@@ -148,10 +144,9 @@ def test_reload_signal_waits_for_a_handler_for_a_minute(
     monkeypatch: pytest.MonkeyPatch, program: str, age: float, *, is_sent: bool
 ) -> None:
     """What would kill a program is not sent, unless it has had time to set a handler."""
-    process = subprocess.Popen(
+    with run_program(
         [sys.executable, "-S", "-c", _BEFORE + program], stdout=subprocess.PIPE
-    )
-    try:
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         found = identify(process.pid)
@@ -172,9 +167,6 @@ def test_reload_signal_waits_for_a_handler_for_a_minute(
         else:
             assert not send()
         assert (process.wait(10) == -signal.SIGHUP) if age > 60 else (process.poll() is None)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.parametrize(("program", "is_sent"), [(_NEVER, False), (_WAITED, True)])
@@ -182,8 +174,7 @@ def test_signal_that_a_program_ignores_is_not_a_load(program: str, *, is_sent: b
     """Under nohup, or while it executes itself again: the kernel drops the signal."""
     ignores = "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     words = [sys.executable, "-S", "-c", _BEFORE + ignores + program]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE)
-    try:
+    with run_program(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         found = identify(process.pid)
@@ -195,9 +186,6 @@ def test_signal_that_a_program_ignores_is_not_a_load(program: str, *, is_sent: b
         else:
             with pytest.raises(ProcessError, match="ignores HUP, so it would load nothing"):
                 signals.send_reload(found, signal.SIGHUP)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 #: Executes itself again at the signal, and sets its handler once a file is there.
@@ -218,8 +206,7 @@ def test_program_that_executes_itself_again_gets_no_signal_meanwhile(
 ) -> None:
     """Celery does at HUP: its handlers are gone for seconds; the process is as old as before."""
     command = [sys.executable, "-S", "-c", _EXECUTES, "first"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path)
-    try:
+    with run_program(command, stdout=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"first\n"
         found = identify(process.pid)
@@ -235,9 +222,6 @@ def test_program_that_executes_itself_again_gets_no_signal_meanwhile(
         signals.send_reload(found, signal.SIGHUP)
         assert process.stdout.readline() == b"again\n"
         assert process.poll() is None
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_last_of_many_updates_is_loaded(tmp_path: Path) -> None:
@@ -454,17 +438,13 @@ def test_reused_process_number_is_not_signalled(tmp_path: Path) -> None:
     """A pid file that is older than the process it names is another process's."""
     volume = Volume(tmp_path / "volume", text="one")
     pidfile = tmp_path / "pid"
-    bystander = subprocess.Popen(["sleep", "60"])
-    try:
+    with run_program(["sleep", "60"]) as bystander:
         pidfile.write_text(str(bystander.pid))
         os.utime(pidfile, (1.0, 1.0))
         flags = ("--signal", "TERM", "--process", f"pidfile:{pidfile}")
         with agent(tmp_path, "--dir", volume, *flags) as running:
             assert "names an earlier process" in running.reaches("failing")["message"]
             assert bystander.poll() is None
-    finally:
-        bystander.kill()
-        bystander.wait()
 
 
 def test_sighup_checks_at_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
+from tests.agent.agents import Volume, agent, eventually, reader, run_program, tick, webhook
 from tests.support.processes import with_modules
 from tests.support.requires import requires
 
@@ -229,8 +229,7 @@ def test_reused_process_number_is_detected_without_a_clock(
 ) -> None:
     """Once a pid file was found to be right, it names that process and no later one."""
     pidfile = tmp_path / "pid"
-    process = subprocess.Popen(["sleep", "60"])
-    try:
+    with run_program(["sleep", "60"]) as process:
         pidfile.write_text(str(process.pid))
         found = process_table.find(f"pidfile:{pidfile}")
         assert found.pid == process.pid
@@ -242,6 +241,3 @@ def test_reused_process_number_is_detected_without_a_clock(
         pidfile.unlink()
         pidfile.write_text(f"{process.pid} ")
         assert process_table.find(f"pidfile:{pidfile}") == later
-    finally:
-        process.kill()
-        process.wait()

@@ -10,7 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import PodFile, Volume, agent, eventually, free_port, webhook
+from tests.agent.agents import (
+    PodFile,
+    Volume,
+    agent,
+    eventually,
+    free_port,
+    run_program,
+    webhook,
+)
 
 SLEEP = "import time; time.sleep(600)"
 
@@ -129,8 +137,7 @@ def test_main_process_of_another_container_is_terminated(tmp_path: Path) -> None
     volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
     pod.annotate("1/aa/f1")
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-    process = subprocess.Popen([sys.executable, "-S", "-c", deaf, str(tmp_path / "mark")])
-    try:
+    with run_program([sys.executable, "-S", "-c", deaf, str(tmp_path / "mark")]) as process:
         flags = (
             *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
             *("--restart", "term", "--process", f"command:{tmp_path}/mark", "--grace", "200ms"),
@@ -146,9 +153,6 @@ def test_main_process_of_another_container_is_terminated(tmp_path: Path) -> None
             with subprocess.Popen(successor) as started:
                 eventually(lambda: running.rule("frozen")["state"] == "loaded")
                 started.kill()
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_container_restarted_by_itself_is_not_terminated(tmp_path: Path) -> None:
@@ -164,15 +168,11 @@ def test_container_restarted_by_itself_is_not_terminated(tmp_path: Path) -> None
         pod.annotate("2/aa/f2")
         assert "no process with command" in running.reaches("failing")["message"]
         time.sleep(2.5)  # the kubelet may hear of a source this much later than we
-        process = subprocess.Popen(
+        with run_program(
             [sys.executable, "-S", "-c", "import time; time.sleep(60)", str(tmp_path / "mark")]
-        )
-        try:
+        ) as process:
             running.reaches("told")
             assert process.poll() is None
-        finally:
-            process.kill()
-            process.wait()
 
 
 def test_announcement_during_agent_downtime_restarts(tmp_path: Path) -> None:

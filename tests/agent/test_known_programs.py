@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.agents import Agent, Volume, agent, eventually, free_port
+from tests.agent.agents import Agent, Volume, agent, eventually, free_port, run_program
 from tests.agent.known_programs import needs, own_target, program, refuses, served
 from tests.support.processes import children_of, with_modules
 from tests.support.requires import requires
@@ -148,8 +148,7 @@ def test_starting_prometheus_is_not_killed_by_a_signal(tmp_path: Path) -> None:
         *("prometheus", f"--config.file={tmp_path}/prometheus.yml"),
         *(f"--web.listen-address=127.0.0.1:{free_port()}", f"--storage.tsdb.path={tmp_path}/data"),
     )
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
+    with run_program(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         asked = identify(process.pid)
         assert asked is not None
         deadline = time.monotonic() + 1
@@ -167,9 +166,6 @@ def test_starting_prometheus_is_not_killed_by_a_signal(tmp_path: Path) -> None:
 
         eventually(is_sent)
         assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_process_that_blocks_all_signals_has_just_started(tmp_path: Path) -> None:

@@ -11,7 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import TIMEOUT, Volume, agent, eventually, reader, tick, webhook
+from tests.agent.agents import (
+    TIMEOUT,
+    Volume,
+    agent,
+    eventually,
+    reader,
+    run_program,
+    tick,
+    webhook,
+)
 
 from hotmap.agent.act import worker_probe
 from hotmap.agent.act.probe_errors import NotConfirmed, Refused
@@ -482,14 +491,10 @@ def test_probe_that_could_not_be_read_before_confirms_nothing(
     page.text = "reloads 7\n" if kind == "metric" else '{"generation": 7}'
     (tmp_path / "text").write_text("seven")
     (tmp_path / "pid").write_text(str(os.getpid()))
-    child = subprocess.Popen(["sleep", "600"])
-    try:
+    with run_program(["sleep", "600"]):
         assert before is None
         with pytest.raises(Refused, match="could not be read before"):
             confirm(parse_probe(probe), before, 0, seconds=60.0)
-    finally:
-        child.kill()
-        child.wait()
 
 
 def test_probe_is_read_before_the_action_as_soon_as_it_can_be(page: Page, tmp_path: Path) -> None:

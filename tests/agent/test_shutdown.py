@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Agent, Volume, agent, eventually
+from tests.agent.agents import Agent, Volume, agent, eventually, run_program
 from tests.agent.states import STATES, standing
 from tests.support.processes import children_of
 
@@ -92,8 +92,7 @@ def test_sigterm_stops_the_agent_while_terminating_a_container(tmp_path: Path) -
     """A restart by TERM of a process that does not end does not delay the shutdown."""
     volume = Volume(tmp_path / "volume", text="one")
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-    process = subprocess.Popen([sys.executable, "-S", "-c", deaf, str(tmp_path / "mark")])
-    try:
+    with run_program([sys.executable, "-S", "-c", deaf, str(tmp_path / "mark")]) as process:
         flags = (
             *("--dir", volume, "--restart", "term", "--process", f"command:{tmp_path}/mark"),
             *("--grace", "10m"),
@@ -104,9 +103,6 @@ def test_sigterm_stops_the_agent_while_terminating_a_container(tmp_path: Path) -
             running.reaches("pending")
             assert ends_at_once(running) == 0
             assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
 
 
 #: An application that takes half a second to end, and says when it begins to.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from subprocess import Popen
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually, webhook
+from tests.agent.agents import Volume, agent, eventually, run_program, webhook
 
 from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.loader import load_settings
@@ -33,6 +34,17 @@ while True:
 """
 
 
+@contextmanager
+def slow_program(folder: Path, volume: Volume, *, seconds: float) -> Iterator[str]:
+    """Run that program; yields how an agent finds it."""
+    source, pidfile = volume.path / "text", folder / "pid"
+    command = [sys.executable, "-S", "-c", SLOW, str(folder), str(source), str(seconds)]
+    with run_program(command) as program:
+        eventually((folder / "shown").exists)
+        pidfile.write_text(str(program.pid))
+        yield f"pidfile:{pidfile}"
+
+
 def hups(folder: Path) -> int:
     """Count the signals that the slow program took."""
     path = folder / "hups"
@@ -42,15 +54,9 @@ def hups(folder: Path) -> int:
 def test_process_that_loads_slowly_is_signalled_once(tmp_path: Path) -> None:
     """Verification times out five times meanwhile; it goes on without another signal."""
     volume = Volume(tmp_path / "volume", text="one")
-    source = volume.path / "text"
-    command = [sys.executable, "-S", "-c", SLOW, str(tmp_path), str(source), "2"]
-    program = Popen(command)
-    try:
-        eventually((tmp_path / "shown").exists)
-        pidfile = tmp_path / "pid"
-        pidfile.write_text(str(program.pid))
+    with slow_program(tmp_path, volume, seconds=2) as process:
         flags = (
-            *("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}"),
+            *("--dir", volume, "--signal", "HUP", "--process", process),
             *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "200ms"),
         )
         with agent(tmp_path, *flags) as running:
@@ -58,20 +64,12 @@ def test_process_that_loads_slowly_is_signalled_once(tmp_path: Path) -> None:
             running.reaches("loaded")
             assert running.rule()["failures"] >= 3
             assert hups(tmp_path) == 1
-    finally:
-        program.kill()
-        program.wait()
 
 
 def test_lost_signal_is_repeated_after_the_action_timeout(tmp_path: Path) -> None:
     """A process that ignored the signal gets it again, with growing pauses."""
     volume = Volume(tmp_path / "volume", text="one")
-    command = [sys.executable, "-S", "-c", SLOW, str(tmp_path), str(volume.path / "text"), "600"]
-    program = Popen(command)
-    try:
-        eventually((tmp_path / "shown").exists)
-        pidfile = tmp_path / "pid"
-        pidfile.write_text(str(program.pid))
+    with slow_program(tmp_path, volume, seconds=600):
         counter = tmp_path / "count"
         flags = (
             *("--dir", volume, "--exec", f"sh -c 'echo >> {counter}'"),
@@ -83,9 +81,6 @@ def test_lost_signal_is_repeated_after_the_action_timeout(tmp_path: Path) -> Non
             began = time.monotonic()
             eventually(lambda: counter.read_text().count("\n") == 3)
             assert time.monotonic() - began > 0.5, "after 0.3 s, then after 0.6 s"
-    finally:
-        program.kill()
-        program.wait()
 
 
 def test_endpoint_that_answers_late_is_not_called_forever(tmp_path: Path) -> None:
@@ -153,16 +148,11 @@ def test_newer_content_does_not_wait_for_an_answer(tmp_path: Path, host: str) ->
 
 
 def test_load_under_way_does_not_confirm_newer_content(tmp_path: Path) -> None:
-    """The process loads one change when the next is told, which it then refuses without a word."""
+    """The process still loads one change when it is told of the next, which it refuses silently."""
     volume = Volume(tmp_path / "volume", text="one")
-    source = volume.path / "text"
-    program = Popen([sys.executable, "-S", "-c", SLOW, str(tmp_path), str(source), "1"])
-    try:
-        eventually((tmp_path / "shown").exists)
-        pidfile = tmp_path / "pid"
-        pidfile.write_text(str(program.pid))
+    with slow_program(tmp_path, volume, seconds=1) as process:
         flags = (
-            *("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}"),
+            *("--dir", volume, "--signal", "HUP", "--process", process),
             *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "3s"),
         )
         with agent(tmp_path, *flags) as running:
@@ -173,22 +163,14 @@ def test_load_under_way_does_not_confirm_newer_content(tmp_path: Path) -> None:
             eventually(lambda: hups(tmp_path) == 3)
             assert (tmp_path / "shown").read_text() == "two"
             assert "has not changed" in running.reaches("failing")["message"]
-    finally:
-        program.kill()
-        program.wait()
 
 
 def test_load_that_a_killed_agent_began_does_not_confirm_newer_content(tmp_path: Path) -> None:
     """The next agent knows from the state file that the process may still load."""
     volume = Volume(tmp_path / "volume", text="one")
-    source = volume.path / "text"
-    program = Popen([sys.executable, "-S", "-c", SLOW, str(tmp_path), str(source), "1"])
-    try:
-        eventually((tmp_path / "shown").exists)
-        pidfile = tmp_path / "pid"
-        pidfile.write_text(str(program.pid))
+    with slow_program(tmp_path, volume, seconds=1) as process:
         flags = (
-            *("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}"),
+            *("--dir", volume, "--signal", "HUP", "--process", process),
             *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "3s"),
             *("--state", tmp_path / "state"),
         )
@@ -202,9 +184,6 @@ def test_load_that_a_killed_agent_began_does_not_confirm_newer_content(tmp_path:
             running.reaches("loaded")
             assert (tmp_path / "shown").read_text() == "three"
             assert hups(tmp_path) == 3
-    finally:
-        program.kill()
-        program.wait()
 
 
 def test_newer_content_does_not_wait_for_verification(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
+from tests.agent.agents import Volume, agent, eventually, reader, run_program, tick, webhook
 from tests.support.requires import requires
 
 from hotmap.agent.watch.detector import Detector
@@ -231,38 +231,31 @@ def test_agent_runs_in_a_restricted_container(shared: Path) -> None:
         *("--check", "grep -q good {dir}/text"),
         *("--signal", "HUP", "--process", f"pidfile:{pidfile}"),
     )
-    other = subprocess.Popen(["sleep", "60"])
-    try:
-        with agent(folder, *flags, before=before) as running:
-            running.reaches("failing")
-            restricted = Path(f"/proc/{running.pid}/status").read_text()
-            for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000"):
-                assert line in restricted
-            assert "NoNewPrivs:\t1" in restricted
-            assert "Uid:\t65534\t65534\t65534\t65534" in restricted
-            mounts = Path(f"/proc/{running.pid}/mountinfo").read_text().splitlines()
-            assert any(
-                line.split()[4] == "/" and line.split()[5].startswith("ro") for line in mounts
-            )
-            pidfile.write_text(str(other.pid))
-            volume.write(text="good 2")
-            message = eventually(lambda: "runs as user" in running.message and running.message)
-            assert f"process {other.pid} runs as user 0, the agent as user 65534" in message
-            assert "set the same runAsUser for both containers" in message
-            assert other.poll() is None
-            eventually(lambda: (folder / "stage" / "text").read_text() == "good 2")
-            assert (folder / "state").stat().st_uid == 65534
-            ours = subprocess.Popen(
-                [*nobody, "sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.05; done"]
-            )
-            pidfile.unlink()
-            pidfile.write_text(str(ours.pid))
-            volume.write(text="good 3")
-            assert ours.wait(20) == 9
-            eventually(lambda: (folder / "stage" / "text").read_text() == "good 3")
-    finally:
-        other.kill()
-        other.wait()
+    with run_program(["sleep", "60"]) as other, agent(folder, *flags, before=before) as running:
+        running.reaches("failing")
+        restricted = Path(f"/proc/{running.pid}/status").read_text()
+        for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000"):
+            assert line in restricted
+        assert "NoNewPrivs:\t1" in restricted
+        assert "Uid:\t65534\t65534\t65534\t65534" in restricted
+        mounts = Path(f"/proc/{running.pid}/mountinfo").read_text().splitlines()
+        assert any(line.split()[4] == "/" and line.split()[5].startswith("ro") for line in mounts)
+        pidfile.write_text(str(other.pid))
+        volume.write(text="good 2")
+        message = eventually(lambda: "runs as user" in running.message and running.message)
+        assert f"process {other.pid} runs as user 0, the agent as user 65534" in message
+        assert "set the same runAsUser for both containers" in message
+        assert other.poll() is None
+        eventually(lambda: (folder / "stage" / "text").read_text() == "good 2")
+        assert (folder / "state").stat().st_uid == 65534
+        ours = subprocess.Popen(
+            [*nobody, "sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.05; done"]
+        )
+        pidfile.unlink()
+        pidfile.write_text(str(ours.pid))
+        volume.write(text="good 3")
+        assert ours.wait(20) == 9
+        eventually(lambda: (folder / "stage" / "text").read_text() == "good 3")
 
 
 def test_missing_shared_process_namespace_is_explained(tmp_path: Path) -> None:
