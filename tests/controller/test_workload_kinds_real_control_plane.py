@@ -21,6 +21,7 @@ import yaml
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
 from tests.cluster.fixtures import real_control_plane
+from tests.controller.argo_rollouts import ROLLOUTS
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
@@ -39,35 +40,6 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 FOLLOW = {"hotmap.dev/follow": "auto"}
 LABELS = {"app": "x"}
-
-#: As little of Argo's as its objects need (argo-rollouts: manifests/crds/rollout-crd.yaml).
-ROLLOUT_KIND = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "rollouts.argoproj.io"},
-    "spec": {
-        "group": "argoproj.io",
-        "scope": "Namespaced",
-        "names": {"kind": "Rollout", "plural": "rollouts", "singular": "rollout"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            part: {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                            for part in ("spec", "status")
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 class Shop:
@@ -404,7 +376,7 @@ async def _roll(shop: Shop, controller: Controller) -> None:
 
 
 async def _install(shop: Shop) -> None:
-    await shop.apply(ROLLOUT_KIND)
+    await shop.apply(ROLLOUTS)
     await shop.kubectl(
         *("wait", "--for=condition=Established", "crd/rollouts.argoproj.io", "--timeout=30s")
     )
