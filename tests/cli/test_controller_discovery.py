@@ -240,7 +240,9 @@ async def test_discovery_without_cluster_wide_permission_tries_the_default_names
     assert (await ask(await server.start(tmp_path)))["ready"]
 
 
-async def test_discovery_of_standbys_only(server: Server, tmp_path: Path) -> None:
+async def test_discovery_of_standbys_only_suggests_to_try_again(
+    server: Server, tmp_path: Path
+) -> None:
     """There is no leader at this moment; the user is told to try again."""
     standby = answer(ready=False, role="standby")
     server.pods = {"hotmap-a": standby, "hotmap-b": standby}

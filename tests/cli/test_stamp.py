@@ -251,7 +251,7 @@ def test_secret_that_is_not_included_may_have_placeholders(tmp_path: Path) -> No
     assert "not included: Secret login" in problems
 
 
-def test_annotation_of_ones_own() -> None:
+def test_annotation_flag_names_the_annotation() -> None:
     assert name_of(APP, "example.com/config-hash", "--annotation", "example.com/config-hash")
 
 

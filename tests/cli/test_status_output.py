@@ -108,7 +108,7 @@ def test_output_that_is_piped_is_not_wrapped(stage: Stage, command: tuple[str, .
         (("-o", "xml"), "Invalid value for '--output'"),
     ],
 )
-def test_options_that_exclude_each_other(
+def test_conflicting_options_are_rejected(
     stage: Stage, arguments: tuple[str, ...], words: str
 ) -> None:
     """One sentence, exit status 2."""

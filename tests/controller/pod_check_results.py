@@ -10,7 +10,7 @@ from tests.controller.world import World
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
 
-#: Looks that do not wait, so that a test need not either.
+#: Pod checks with short delays, so that tests need not wait.
 SOON = PodCheckSettings(
     rate=200,
     initial_delay=0.05,

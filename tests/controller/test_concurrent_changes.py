@@ -317,7 +317,7 @@ async def test_source_and_workload_edited_together_need_no_further_rollout(world
     assert len(await world.messages("RolledOut")) == 1
 
 
-async def test_pods_started_within_the_same_second(world: World) -> None:
+async def test_pods_of_a_new_template_need_no_rollout_within_the_same_second(world: World) -> None:
     """Clocks do not tell such pods apart, but the template was seen to change after the source."""
     await world.config_map(LEVEL="info")
     await world.workload()

@@ -116,7 +116,9 @@ async def test_mark_of_a_strategy_of_reloaders_is_that_of_the_earlier_content(
     assert body["workloads"][0]["reason"] == messages[-1]
 
 
-async def test_pages_of_previews(world: World, http: aiohttp.ClientSession) -> None:
+async def test_each_workload_is_on_one_page_of_previews(
+    world: World, http: aiohttp.ClientSession
+) -> None:
     """As those of the status: each workload is on one page."""
     await world.config_map(LEVEL="info")
     for name in "abc":

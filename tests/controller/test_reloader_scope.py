@@ -72,7 +72,7 @@ async def test_namespaces_that_are_ignored(world: World) -> None:
     assert await world.revision(namespace="bank") == ""
 
 
-async def test_namespaces_by_label(world: World) -> None:
+async def test_namespace_selector_limits_rollouts(world: World) -> None:
     """Those that match are served, from the moment on that they do."""
     await shops(world, "bank", "shop")
     await label(world, "namespaces", None, "shop", team="a")
@@ -95,7 +95,7 @@ async def test_namespaces_by_label(world: World) -> None:
         await world.rollout(namespace="bank")
 
 
-async def test_sources_by_label(world: World) -> None:
+async def test_resource_selector_limits_sources(world: World) -> None:
     """Others are not watched; that they are not seen prevents no rollout."""
     await world.config_map("app", LEVEL="info")
     await world.config_map("other", LEVEL="info")

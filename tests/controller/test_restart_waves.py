@@ -146,8 +146,8 @@ async def test_files_that_every_kubelet_has_updated_wait_for_no_budget(
         await world.until(over, "all are told")
 
 
-async def test_next_leader_continues(world: World, agents: Agents) -> None:
-    """A controller that starts in the middle tells the rest, as their turn comes."""
+async def test_next_leader_continues_a_wave(world: World, agents: Agents) -> None:
+    """A controller that starts in the middle of a wave restarts the other pods in turn."""
     await prepare(world)
     async with world.controller() as controller:
         await world.quiet(controller)

@@ -97,7 +97,7 @@ async def test_edit_right_after_creation_rolls(world: World, opts_in: str) -> No
         await world.rollout()
 
 
-async def test_objects_created_together_arrive_in_any_order(world: World) -> None:
+async def test_objects_created_together_need_no_rollout(world: World) -> None:
     """An optional source that appears within the settle time of its consumer is not a change."""
     async with world.controller(settle=0.3) as controller:
         await world.quiet(controller)

@@ -336,7 +336,9 @@ def test_agent_restarts_only_for_content_that_is_known_to_differ(
         pytest.param(1200.0, Verdict.ADOPT, id="followed only now"),
     ],
 )
-def test_source_that_the_record_lacks(now: float, verdict: Verdict) -> None:
+def test_new_source_is_rolled_out_and_newly_followed_one_adopted(
+    now: float, verdict: Verdict
+) -> None:
     """Naming it in an annotation does not change the generation of a StatefulSet."""
     who = consumer("StatefulSet", ENV)
     record = msgspec.structs.replace(recorded(who), sources=())

@@ -65,16 +65,16 @@ def limited(
         # A person's own edits.
         ("ABCDEFGH", 61, "I", None),
         ("ABCDEF", 60, "A", None),
-        # A rate that no person types.
+        # A rate of a program.
         ("ABCDEF", 10, "G", 20),
         ("ABCDEFGHIJKLMNOPQRSTU", 70, "V", 1800 - 19 * 70),
         ("ABCDEFGHIJKLMNOPQRST", 70, "V", None),
     ],
 )
-def test_hold_by_contents_and_rate(
+def test_flapping_is_held_and_edits_are_not(
     contents: str, every: float, then: str, until: float | None
 ) -> None:
-    """Flapping and rates that no person types are held, deliberate edits are not."""
+    """Repeated contents and high rates are held, deliberate edits are not."""
     hold = find_hold(rolled(contents, every=every), then, NOW)
     assert (hold and hold.until - NOW) == until
 

@@ -498,7 +498,9 @@ def test_rule_2_comes_before_every_action() -> None:
         pytest.param(FILES, A | {"other": "x"}, Verdict.LIVE, id="a new file"),
     ],
 )
-def test_rules_3_to_5(spec: str, now: dict[str, str], verdict: Verdict) -> None:
+def test_rules_3_to_5_compare_content_by_use(
+    spec: str, now: dict[str, str], verdict: Verdict
+) -> None:
     """Equal is fresh, files are a live change, what was read at start is a frozen one."""
     assert assess_change(deployment(spec), [app()], [app(now, version=2)]).verdict is verdict
 

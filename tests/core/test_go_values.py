@@ -63,6 +63,6 @@ def test_open_quote_is_refused() -> None:
         ("", ""),
     ],
 )
-def test_quotes_that_a_manifest_left(text: str, value: str) -> None:
+def test_one_pair_of_outer_quotes_is_removed(text: str, value: str) -> None:
     """One pair around the whole is removed; partial quotes stay."""
     assert unquote(text) == value

@@ -188,7 +188,7 @@ RESTARTER = {"agent": "restart=supervised"}
         ),
     ],
 )
-def test_table_of_actions(
+def test_least_disruptive_action_is_chosen(
     said: dict[str, str], data: dict[str, str], actions: tuple[Action, ...], reason: str
 ) -> None:
     """A Deployment gets the least disruptive actions that its strategy and its pods permit."""
@@ -331,7 +331,9 @@ def test_nudged_agent_is_not_said_to_restart_what_it_does_not() -> None:
         ),
     ],
 )
-def test_rollouts_by_kind(kind: str, options: dict[str, Any], outcome: str) -> None:
+def test_kinds_with_template_are_rolled_out(
+    kind: str, options: dict[str, Any], outcome: str
+) -> None:
     """Kinds with a template roll, within what their own strategy lets through."""
     plan = planned(opted_in(kind, ENV, **options), FROZEN)
     assert (plan.actions, plan.reason) == ((ROLLOUT,), f"{ENV_CAUSE}: {outcome}")
@@ -433,7 +435,7 @@ def test_no_pods_need_no_action(data: dict[str, str]) -> None:
         ),
     ],
 )
-def test_kinds_without_rollout(
+def test_kinds_without_rollout_need_opt_in(
     kind: str,
     said: dict[str, str],
     options: dict[str, Any],
@@ -512,7 +514,7 @@ def test_image_pull_secrets_change_nothing() -> None:
 # -- words ------------------------------------------------------------------------------------
 
 
-def test_several_data_keys_and_places() -> None:
+def test_reason_names_three_data_keys_and_one_place() -> None:
     """A reason names three data keys and the first place, and counts the others."""
     spec = """
         containers:
@@ -595,7 +597,7 @@ def test_deleted_source_is_reported() -> None:
         (Verdict.HOLD, True, True, None),
     ],
 )
-def test_verdicts_without_actions(
+def test_verdict_without_actions_gives_its_reason(
     verdict: Verdict, settles: bool, warning: bool, requeue_after: float | None
 ) -> None:
     """Nothing is done, for the judgement's reason; waiting comes back, holding warns."""

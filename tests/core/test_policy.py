@@ -195,7 +195,7 @@ def test_policy_without_annotations_has_the_defaults() -> None:
     )
 
 
-def test_settle_times_of_flags() -> None:
+def test_flags_set_settle_times() -> None:
     """Flags say how long to wait where annotations do not; the bound is never below the time."""
     flags = Defaults(settle=2.0, settle_max=8.0)
     assert policy(defaults=flags)[8:10] == policy({"settle": "2s", "settle-max": "8s"})[8:10]
@@ -395,7 +395,9 @@ def test_annotation_like_no_other_is_answered_with_all() -> None:
         ("Pod", "", OnChange.REPORT),
     ],
 )
-def test_kinds_without_rollout(kind: str, text: str, on_change: OnChange) -> None:
+def test_on_change_action_is_requested_by_its_own_value(
+    kind: str, text: str, on_change: OnChange
+) -> None:
     """An action on a kind without rollouts has to be requested by its own value."""
     annotations = {"hotmap.dev/on-change": text}
     who = (

@@ -182,7 +182,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("happens", "after", "changes"), TABLE)
-def test_content_of_class(happens: str, after: str, changes: int) -> None:
+def test_class_changes_once_for_all_its_pods(happens: str, after: str, changes: int) -> None:
     """One change is one other content, however many pods report it and in which order."""
     cluster = Cluster()
     shown, marks = [], []
@@ -321,7 +321,7 @@ def test_status_with_missing_fields_is_read() -> None:
         ("null", True, 7.0),
     ],
 )
-def test_time_of_versions(manager: str, updated: bool, at: float) -> None:
+def test_versions_have_the_time_of_their_owner(manager: str, updated: bool, at: float) -> None:
     """Of the entry that owns them; where none does, of the newest write, which is not earlier."""
     item = status(written=7, generation=2 if updated else 1, manager=manager)
     assert reduced(item).written_at == parse_time("2026-01-01T12:00:00Z") + at  # type: ignore[operator]
@@ -393,7 +393,7 @@ def test_digest_of_class_is_reloaders() -> None:
         ),
     ],
 )
-def test_marks_of_class(writing: Writing, written: dict[str, Any]) -> None:
+def test_class_is_marked_with_a_type_of_its_own(writing: Writing, written: dict[str, Any]) -> None:
     """The same as for other sources, with a type of its own."""
     patch = stamp_patch(Traces("web"), [Stamp(VAULT, "1")], writing, namespace="shop", now=7.0)
     text = msgspec.json.encode(written).decode().replace("%", "STAKATER_VAULT_SECRETPROVIDERCLASS")

@@ -197,14 +197,14 @@ def test_catching_up_trusts_a_mark(right: bool) -> None:
     assert assessment.verdict is (Verdict.ADOPT if right else Verdict.CHECK_PODS)
 
 
-def test_moving_over_adopts() -> None:
+def test_first_sight_after_reloader_adopts() -> None:
     """Whatever Reloader left, the first sight of a consumer changes nothing."""
     for digest in ("", "1", read(OLD).stamp):
         assessment = decide(marked(digest), read(OLD), None)
         assert assessment.verdict is Verdict.ADOPT
 
 
-def test_undo_brought_the_mark_back() -> None:
+def test_mark_restored_by_undo_needs_distinct_mark() -> None:
     """The variable says what is present, but its pods may not: a name of its own."""
     old, new = read(OLD), read(NEW, version=2, changed_at=50)
     before = applied_record(marked(new.stamp), new)
@@ -220,7 +220,9 @@ def test_undo_brought_the_mark_back() -> None:
         pytest.param(True, False, id="the other one is marked again"),
     ],
 )
-def test_undo_brought_the_mark_of_one_source_back(changed: bool, distinct: bool) -> None:
+def test_mark_of_one_source_restored_by_undo_needs_distinct_mark(
+    changed: bool, distinct: bool
+) -> None:
     """A name of its own is needed only where the marks would not change the template."""
     new, first = read(NEW, version=2, changed_at=50), read_other("x")
     second = read_other("y", version=4, changed_at=60)

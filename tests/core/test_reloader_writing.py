@@ -195,7 +195,7 @@ def test_container_that_is_marked(spec: str, container: str) -> None:
     assert traces(spec).container_of(APP) == container
 
 
-def test_template_without_containers() -> None:
+def test_template_without_containers_gets_no_mark() -> None:
     """There is nothing to mark."""
     assert find_traces(PodTemplate(), NAMESPACE) is None
 

@@ -75,7 +75,7 @@ def names(what: str) -> Iterable[str]:
         yield ""
 
 
-def test_on_everybodys_objects() -> None:
+def test_cluster_role_has_the_documented_permissions() -> None:
     """The ClusterRole is the first part of the table."""
     assert set(granted("base.yaml", kind="ClusterRole", name="hotmap")) == set(listed(own=False))
 
@@ -91,7 +91,7 @@ def test_rights_on_user_objects_are_the_same_in_one_namespace() -> None:
 
 
 @pytest.mark.parametrize("manifest", ["base.yaml", "ha.yaml", "namespaced.yaml"])
-def test_on_its_own_objects(manifest: str) -> None:
+def test_role_has_the_documented_permissions(manifest: str) -> None:
     """The Role beside it is the second part, name by name."""
     found = set(granted(manifest, kind="Role", name="hotmap-own"))
     assert found == set(listed(own=True))

@@ -111,7 +111,7 @@ async def use(config: ClusterConfig) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "api.corp.test"])
 @pytest.mark.parametrize("kind", ["http", "https", "socks5", "socks5h"])
-async def test_requests_and_watches_through_a_proxy(
+async def test_requests_and_watches_use_the_proxy(
     plane: ControlPlane, pki: ServerPKI, tmp_path: Path, kind: str, host: str
 ) -> None:
     """TLS ends at the server, whose name may be known to the proxy alone."""
@@ -121,7 +121,7 @@ async def test_requests_and_watches_through_a_proxy(
 
 
 @pytest.mark.parametrize("kind", ["http", "https", "socks5"])
-async def test_proxy_that_wants_a_password(
+async def test_password_of_proxy_is_sent_and_not_shown(
     plane: ControlPlane, pki: ServerPKI, tmp_path: Path, kind: str
 ) -> None:
     """In the URL, escaped; without it, or with another, the message has none."""

@@ -242,7 +242,7 @@ async def test_token_is_rotated(mall: Mall) -> None:
 
 
 async def test_rollout_undo_needs_no_action(mall: Mall) -> None:
-    """It brings an old template back, whose pods read what is there now: nothing to do."""
+    """It restores an old template, whose new pods read the current content."""
     shop = mall.scenario
     await shop.set_up(replicas=2)
     async with shop.controller() as controller:
@@ -253,9 +253,8 @@ async def test_rollout_undo_needs_no_action(mall: Mall) -> None:
             await shop.wait_for_rollouts(times=times)
             await shop.wait_until_current()
         first = shop.rollouts.of("web")[0]
-        await (
-            shop.wait_until_pods_are_older()
-        )  # within two seconds of an edit, no start of a pod proves anything
+        # Within two seconds of an edit, no start of a pod proves anything.
+        await shop.wait_until_pods_are_older()
         await mall.kubectl("rollout", "undo", "deployment/web")
         await shop.wait_for_rollout_end()
         await shop.wait_until_handled()
@@ -273,7 +272,7 @@ async def test_rollout_undo_needs_no_action(mall: Mall) -> None:
 
 
 async def test_rollout_restart_after_an_edit_needs_no_second_rollout(mall: Mall) -> None:
-    """A person was faster: the pods are new already, and none is replaced a second time."""
+    """The pods have the new content already, so none is replaced a second time."""
     shop = mall.scenario
     await shop.set_up(replicas=2)
     async with shop.controller("--settle=2s", "--settle-max=10s") as controller:
@@ -287,8 +286,8 @@ async def test_rollout_restart_after_an_edit_needs_no_second_rollout(mall: Mall)
         await shop.check_invariants({"web": 0})
 
 
-async def test_source_and_image_are_applied_in_one_go(mall: Mall) -> None:
-    """As `helm upgrade` does: the owner's own rollout brings the content; no second one."""
+async def test_source_and_image_applied_together_need_no_further_rollout(mall: Mall) -> None:
+    """As `helm upgrade` does: the pods of the owner's own rollout have the new content."""
     shop = mall.scenario
     await shop.set_up(replicas=3)
     async with shop.controller() as controller:
@@ -343,8 +342,8 @@ async def test_edit_in_the_middle_of_a_rollout_reaches_every_pod(mall: Mall) -> 
         await shop.check_invariants({"web": 1})
 
 
-async def test_gitops_replaces_the_template(mall: Mall) -> None:
-    """Each time the revision is taken off again: not fought, and every edit is served."""
+async def test_removed_revision_is_not_restored_without_an_edit(mall: Mall) -> None:
+    """A GitOps tool removes it each time; every edit is rolled out once nevertheless."""
     shop = mall.scenario
     await shop.set_up()
     original = json.loads(await mall.kubectl("get", "deployment", "web", "--output=json"))

@@ -479,7 +479,7 @@ async def test_service_is_named_with_a_port(
         ("https:shop:other", 'no endpoints available for service "https:shop:other"'),
     ],
 )
-async def test_service_port_without_endpoints(
+async def test_service_without_endpoints_is_unavailable(
     api: Api, service: str, name: str, message: str
 ) -> None:
     """Without a port it is the one without a name, which this Service does not have."""

@@ -236,6 +236,8 @@ def test_complete_rollout_is_detected(counts: dict[str, int], complete: bool) ->
         ({"conditions": [progressing("True", "NewReplicaSetAvailable", now=NOW)]}, None),
     ],
 )
-def test_next_progress_check_time(status: dict[str, Any], expected: float | None) -> None:
+def test_progress_is_checked_after_the_deadline(
+    status: dict[str, Any], expected: float | None
+) -> None:
     """One second after the deadline could be missed, if it can be missed at all."""
     assert next_check(deployment(3), status, now=NOW) == expected

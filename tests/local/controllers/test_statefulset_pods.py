@@ -104,7 +104,7 @@ async def test_reverted_template_does_not_replace_a_pod_that_is_not_ready() -> N
         assert await _versions(plane) == {"db-0": "", "db-1": ""}
 
 
-async def test_scaling_to_nothing_and_back() -> None:
+async def test_scaling_to_zero_and_back_starts_at_the_first_ordinal() -> None:
     async with control_plane() as plane:
         await plane.create("statefulsets", _stateful_set(2, ordinals={"start": 5}))
         await _rolled_out(plane, 2)
