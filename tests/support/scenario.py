@@ -190,6 +190,16 @@ class Scenario:
         self.processes.append(process)
         return process
 
+    @asynccontextmanager
+    async def started_controller(
+        self, *flags: str, **options: Any
+    ) -> AsyncIterator[ControllerProcess]:
+        """Run such a controller; what is there at its start has been acted on."""
+        async with self.controller(*flags, **options) as controller:
+            await controller.ready()
+            await self.wait_until_handled()
+            yield controller
+
     # -- people --------------------------------------------------------------------------------
 
     async def config_map(self, name: str = "app", **data: str) -> None:

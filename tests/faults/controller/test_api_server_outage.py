@@ -22,9 +22,7 @@ async def test_watches_resume_after_a_restart_of_the_api_server(
 ) -> None:
     """Watches are resumed where they were, and what was edited in the gap is done."""
     await podless_scenario.set_up()
-    async with podless_scenario.controller() as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller():
         await plane.stop()
         await plane.registry.modify(
             "configmaps",
@@ -67,11 +65,9 @@ async def test_slow_apiserver_rolls_once(
     """Every answer comes a second late: things take longer, and nothing is done twice."""
     await podless_scenario.set_up()
     with FaultProxy(plane.port) as wire:
-        async with podless_scenario.controller(
+        async with podless_scenario.started_controller(
             "--leader-elect", kubeconfig=through(wire.port)
-        ) as controller:
-            await controller.ready()
-            await podless_scenario.wait_until_handled()
+        ):
             wire.delay(0.5)
             await podless_scenario.edit(LEVEL="debug")
             await podless_scenario.wait_for_rollouts()
@@ -102,9 +98,7 @@ async def test_failing_writes_are_retried(
         if name in names and met[name] <= 1:
             raise api_error(code, "not now", reason=reason)
 
-    async with podless_scenario.controller() as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller():
         plane.registry.guards.append(fail)
         await podless_scenario.edit(LEVEL="debug")
         for name in ("web", *names):
@@ -121,9 +115,7 @@ async def test_silent_watch_is_restarted(
     """The connection looks alive; the silence is noticed within 75 s, and the edit found."""
     await podless_scenario.set_up()
     with FaultProxy(plane.port) as wire:
-        async with podless_scenario.controller(kubeconfig=through(wire.port)) as controller:
-            await controller.ready()
-            await podless_scenario.wait_until_handled()
+        async with podless_scenario.started_controller(kubeconfig=through(wire.port)):
             wire.half_open()
             await podless_scenario.edit(LEVEL="debug")
             await podless_scenario.wait_for_rollouts(within=120)

@@ -30,9 +30,7 @@ async def test_hundred_edits_in_two_seconds_converge(podless_scenario: Scenario)
     await podless_scenario.set_up()
     names = [f"web-{number}" for number in range(10)]
     await podless_scenario.deployments(names)
-    async with podless_scenario.controller("--settle=500ms", "--settle-max=5s") as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller("--settle=500ms", "--settle-max=5s"):
         began = time.monotonic()
         for number in range(100):
             await podless_scenario.edit(LEVEL=f"v{number}")
@@ -54,9 +52,7 @@ async def test_autoscaler_writes_cause_no_rollout(shop: Scenario) -> None:
             await shop.patch("Deployment", "web", {"spec": {"replicas": count}}, manager="hpa")
             await asyncio.sleep(0.02)
 
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         scaling = asyncio.create_task(scale())
         for number in range(3):
             await shop.edit(LEVEL=f"v{number}")
@@ -78,9 +74,7 @@ async def test_autoscaler_writes_cause_no_rollout(shop: Scenario) -> None:
 async def test_foreign_revision_write_is_left_alone(shop: Scenario, revision: str | None) -> None:
     """It is theirs to do: hotmap does not fight, and the next edit counts as ever."""
     await shop.set_up()
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
             await shop.wait_for_rollouts(times=times)
@@ -107,9 +101,7 @@ async def test_wrong_node_clocks_are_tolerated(shop: Scenario, skews: Sequence[i
     """A restart causes no rollout, an edit one, an edit that is reverted none."""
     shop.pods.skews = skews
     await shop.set_up(replicas=2)
-    async with shop.controller("--settle=1s", "--settle-max=9s") as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller("--settle=1s", "--settle-max=9s") as controller:
         await shop.edit(LEVEL="debug")
         await shop.wait_for_rollouts()
         await shop.wait_until_current()
@@ -137,9 +129,7 @@ async def test_source_and_image_edited_together_are_one_rollout(shop: Scenario, 
     shop.pods.skews = (skew,)
     await shop.set_up(replicas=3)
     # Long enough for both on a busy machine.
-    async with shop.controller("--settle=1s", "--settle-max=9s") as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller("--settle=1s", "--settle-max=9s"):
         await shop.edit(LEVEL="debug")
         await shop.patch("Deployment", "web", _template(version="2"), manager="helm")
         await shop.wait_for_rollout_end()
@@ -151,9 +141,7 @@ async def test_source_and_image_edited_together_are_one_rollout(shop: Scenario, 
 async def test_undo_rolls_nothing(shop: Scenario) -> None:
     """It brings back an old template, whose pods read what is there now: nothing to do."""
     await shop.set_up(replicas=2)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
             await shop.wait_for_rollouts(times=times)
@@ -187,9 +175,7 @@ async def test_pod_recreated_between_edit_and_revert_is_rolled(
     """The pod holds the other content, so its consumer is rolled: no mixed fleet stays."""
     shop.pods.skews = skews
     await shop.set_up(replicas=3)
-    async with shop.controller("--settle=1s", "--settle-max=5s", ahead=ahead) as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller("--settle=1s", "--settle-max=5s", ahead=ahead):
         await shop.edit(LEVEL="debug")
         victim = next(name for name in shop.pods.read if name.startswith("web-"))
         await shop.client.delete(PODS, shop.namespace, victim, grace_period=0)
@@ -209,9 +195,7 @@ async def test_recreated_immutable_source_is_held(shop: Scenario) -> None:
     """Kubelets would go on serving the old content: held, with a Warning that names the remedy."""
     await shop.set_up()
     await shop.patch("ConfigMap", "app", {"immutable": True})
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         await shop.delete("ConfigMap", "app")
         await shop.config_map(LEVEL="debug")
         await shop.wait_until_handled()
@@ -223,9 +207,7 @@ async def test_recreated_immutable_source_is_held(shop: Scenario) -> None:
 async def test_recreated_source_rolls_only_with_other_content(shop: Scenario) -> None:
     """With the same content nothing is done, with other content it is a change."""
     await shop.set_up()
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         await shop.wait_until_pods_are_older()
         await shop.delete("ConfigMap", "app")
         await shop.config_map(LEVEL="info")
@@ -243,9 +225,7 @@ async def test_workloads_deleted_and_created_during_fan_out(podless_scenario: Sc
     await podless_scenario.set_up()
     names = [f"web-{number}" for number in range(30)]
     await podless_scenario.deployments(names)
-    async with podless_scenario.controller("--workers=1") as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller("--workers=1") as controller:
         await podless_scenario.edit(LEVEL="debug")
         for name in names[::2]:
             await podless_scenario.delete("Deployment", name)

@@ -70,9 +70,7 @@ async def test_conflict_is_reported_once(
 ) -> None:
     """By a Warning that says what to do, and by a metric; not again by the next controller."""
     await shop.set_up()
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller() as controller:
         await shop.edit(LEVEL="debug")
         await shop.wait_for_rollouts()
         await shop.wait_for_rollout_end()
@@ -90,9 +88,7 @@ async def test_conflict_is_reported_once(
         status = await controller.get("/v1/status?workload=shop/web")
         assert words in status
         assert await controller.stop() == 0
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller() as controller:
         assert await _list_warnings(shop, "RevisionChanged") == [(message, 1)]
         assert await _count(controller, kind) == 0
         await shop.edit(LEVEL="trace")
@@ -220,23 +216,23 @@ async def test_second_hotmap_is_reported(shop: Scenario, second_home: str) -> No
 async def test_reloader_beside_is_reported_once(shop: Scenario) -> None:
     """It rolls whatever hotmap does: a Warning, a metric, and then hotmap leaves it to Reloader."""
     await shop.set_up(replicas=2)
-    async with shop.controller("--settle=50ms") as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
-        async with reloader(shop.kubeconfig, shop.namespace):
-            await shop.edit(LEVEL="v1")
+    async with (
+        shop.started_controller("--settle=50ms") as controller,
+        reloader(shop.kubeconfig, shop.namespace),
+    ):
+        await shop.edit(LEVEL="v1")
 
-            async def is_reported() -> bool:
-                return await _count(controller, "reloader") == 1
+        async def is_reported() -> bool:
+            return await _count(controller, "reloader") == 1
 
-            await shop.until(is_reported, "a metric tells of it")
+        await shop.until(is_reported, "a metric tells of it")
+        await shop.wait_until_current()
+        ((message, count),) = await _list_warnings(shop, "OtherController")
+        assert (message[:28], count) == ("Reloader also rolls it out, ", 1)
+        before = len(shop.rollouts.of("web"))
+        await shop.wait_until_pods_are_older()
+        for level in ("v2", "v3"):
+            await shop.edit(LEVEL=level)
             await shop.wait_until_current()
-            ((message, count),) = await _list_warnings(shop, "OtherController")
-            assert (message[:28], count) == ("Reloader also rolls it out, ", 1)
-            before = len(shop.rollouts.of("web"))
             await shop.wait_until_pods_are_older()
-            for level in ("v2", "v3"):
-                await shop.edit(LEVEL=level)
-                await shop.wait_until_current()
-                await shop.wait_until_pods_are_older()
-            assert len(shop.rollouts.of("web")) == before <= 1
+        assert len(shop.rollouts.of("web")) == before <= 1

@@ -108,9 +108,7 @@ async def test_revert_without_new_pod_rolls_nothing(shop: Scenario) -> None:
 async def test_pods_started_between_unseen_edit_and_revert_are_replaced(shop: Scenario) -> None:
     """The source's version moved while no controller watched, so what started then is suspect."""
     await shop.set_up(replicas=3)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller() as controller:
         await shop.until(shop.state_secrets, "the records are written")
         await controller.kill()
     await shop.wait_until_pods_are_older()

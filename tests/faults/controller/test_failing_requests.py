@@ -87,9 +87,7 @@ async def test_every_request_fails_at_first(
 async def test_failing_pod_list_is_retried(plane: ControlPlane, shop: Scenario) -> None:
     """Their starts decide whether a rollout is needed, so the decision waits for them."""
     await shop.set_up(replicas=2)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller() as controller:
         assert await controller.stop() == 0
     await shop.edit(LEVEL="debug")
     await shop.wait_until_pods_are_older()
@@ -110,9 +108,7 @@ async def test_rejected_events_delay_nothing(
     """An Event is a courtesy: it holds nothing up, and the log says which were not written."""
     await podless_scenario.set_up()
     plane.fail("*", "events", code=500, agent=AGENT)
-    async with podless_scenario.controller() as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller() as controller:
         for times in (1, 2):
             await podless_scenario.edit(LEVEL=f"v{times}")
             await podless_scenario.wait_for_rollouts(times=times)
@@ -125,9 +121,7 @@ async def test_failing_record_writes_are_retried(
 ) -> None:
     """Rollouts go on, the log says what is not written, and it is written once that is possible."""
     await podless_scenario.set_up()
-    async with podless_scenario.controller() as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller() as controller:
         plane.fail("*", "secrets", code=500, name="hotmap-state", agent=AGENT)
         plane.fail("create", "secrets", code=500, agent=AGENT)
         for times in (1, 2):
@@ -146,9 +140,7 @@ async def test_failing_lease_writes_are_retried(
 ) -> None:
     """For less than its deadline it goes on leading; beyond, it stops acting, and begins again."""
     await podless_scenario.set_up()
-    async with podless_scenario.controller("--leader-elect") as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller("--leader-elect") as controller:
         plane.fail("*", "leases.coordination.k8s.io", code=429, agent=AGENT)
         await podless_scenario.edit(LEVEL="debug")
         await podless_scenario.wait_for_rollouts()

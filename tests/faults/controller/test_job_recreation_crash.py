@@ -35,9 +35,7 @@ async def test_job_is_created_again_after_crash(
     """Whenever the first controller dies, the second one ends with one new Job."""
     await shop.set_up()
     old = await _job(plane, shop.namespace)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller() as controller:
         await _is_adopted(shop, controller, "Job", "load")
         _kill_at(plane, controller, verb, after, is_done=is_done)
         await shop.edit(LEVEL="debug")
@@ -66,9 +64,7 @@ async def test_cron_job_runs_once_after_crash(
         "spec": {"schedule": "@yearly", "jobTemplate": {"spec": {"template": _template()}}},
     }
     await plane.registry.create("cronjobs", shop.namespace, body, manager="kubectl")
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller() as controller:
         await _is_adopted(shop, controller, "CronJob", "report")
         _kill_at(plane, controller, "create", 0, is_done=is_done)
         await shop.edit(LEVEL="debug")

@@ -56,9 +56,7 @@ async def test_records_lost_during_downtime_roll_nothing(
         await podless_scenario.wait_until_handled()
         assert await controller.stop() == 0
     await _lose_all(podless_scenario, lose)
-    async with podless_scenario.controller() as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller():
         assert len(podless_scenario.rollouts.of("web")) == 1
         await podless_scenario.edit(LEVEL="trace")
         await podless_scenario.wait_for_rollouts(times=2)
@@ -94,9 +92,7 @@ async def test_deleted_key_rolls_nothing(podless_scenario: Scenario) -> None:
         await podless_scenario.wait_for_rollouts(times=2)
         await podless_scenario.wait_until_handled()
         assert await controller.stop() == 0
-    async with podless_scenario.controller() as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller():
         assert len(podless_scenario.rollouts.of("web")) == 2
         await podless_scenario.edit(LEVEL="info")
         await podless_scenario.wait_for_rollouts(times=3)
@@ -108,9 +104,7 @@ async def test_edits_after_kill_are_rolled(shop: Scenario) -> None:
     await shop.set_up()
     await shop.config_map("calm", LEVEL="info")
     await shop.deployment("calm", source="calm")
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller() as controller:
         await shop.until(shop.state_secrets, "records are written")
         await shop.edit("calm", LEVEL="debug")
         await shop.wait_for_rollouts("calm")

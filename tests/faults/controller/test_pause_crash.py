@@ -38,9 +38,7 @@ async def test_killed_controller_leaves_nothing_paused(
 ) -> None:
     """The next one finds a pause that is over, or waits for its end, counted from the change."""
     await set_up(podless_scenario, period)
-    async with podless_scenario.controller(*COMPAT) as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller(*COMPAT) as controller:
         await podless_scenario.edit(LEVEL="debug")
 
         async def paused() -> bool:
@@ -71,20 +69,20 @@ async def test_next_leader_resumes(podless_scenario: Scenario) -> None:
     """A standby takes over from a killed leader with its pauses."""
     await set_up(podless_scenario, "3s")
     flags = (*COMPAT, "--leader-elect")
-    async with podless_scenario.controller(*flags) as leader:
-        await leader.ready()
-        await podless_scenario.wait_until_handled()
-        async with podless_scenario.controller(*flags) as standby:
-            await standby.ready()
-            await podless_scenario.edit(LEVEL="debug")
+    async with (
+        podless_scenario.started_controller(*flags) as leader,
+        podless_scenario.controller(*flags) as standby,
+    ):
+        await standby.ready()
+        await podless_scenario.edit(LEVEL="debug")
 
-            async def paused() -> bool:
-                return await is_paused(podless_scenario)
+        async def paused() -> bool:
+            return await is_paused(podless_scenario)
 
-            await podless_scenario.until(paused, "web is paused")
-            await leader.kill()
-            await wait_until_resumed(podless_scenario)
-            await podless_scenario.check_invariants({"web": 1})
+        await podless_scenario.until(paused, "web is paused")
+        await leader.kill()
+        await wait_until_resumed(podless_scenario)
+        await podless_scenario.check_invariants({"web": 1})
 
 
 @pytest.mark.slow
@@ -94,9 +92,7 @@ async def test_pods_are_replaced_once_at_the_end_of_the_pause(shop: Scenario) ->
     await shop.set_up(annotations=annotations, replicas=2)
     await shop.wait_until_pods_are_older()
     pods = {name for name in shop.pods.read if name.startswith("web-")}
-    async with shop.controller(*COMPAT) as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller(*COMPAT):
         for times, level in enumerate(("debug", "trace"), 1):
             await shop.edit(LEVEL=level)
             await shop.wait_for_rollouts(times=times)

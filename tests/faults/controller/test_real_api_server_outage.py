@@ -114,9 +114,7 @@ async def test_outage_with_lost_history_loses_no_edit(cluster: Cluster, shop: Sc
     await shop.wait_until_pods_are_older()
     with FaultProxy(_port(cluster)) as wire:
         behind = _through(cluster, wire, shop.folder)
-        async with shop.controller(kubeconfig=behind) as controller:
-            await controller.ready()
-            await shop.wait_until_handled()
+        async with shop.started_controller(kubeconfig=behind) as controller:
             await shop.wait_until_pods_are_older()
             wire.cut()
             await shop.edit(LEVEL="debug")

@@ -143,9 +143,7 @@ async def test_workload_rejected_by_policy_delays_no_other(mall: Mall) -> None:
     )
     try:
         await shop.until(lambda: _is_refused(mall), "the policy is in force")
-        async with shop.controller() as controller:
-            await controller.ready()
-            await shop.wait_until_handled()
+        async with shop.started_controller() as controller:
             await shop.edit(LEVEL="debug")
             await shop.wait_for_rollouts()
 
@@ -170,9 +168,7 @@ async def test_kind_without_watch_permission_is_reported(mall: Mall) -> None:
     await mall.account(may_watch=("deployments", "daemonsets"))
     token = shop.folder / "token"
     token.write_text(await mall.token(bound_to="first"))
-    async with shop.controller(kubeconfig=mall.kubeconfig(token)) as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller(kubeconfig=mall.kubeconfig(token)) as controller:
         await shop.edit(LEVEL="debug")
         await shop.wait_for_rollouts()
         readiness = json.loads(await controller.get("/readyz"))
@@ -245,9 +241,7 @@ async def test_rollout_undo_needs_no_action(mall: Mall) -> None:
     """It restores an old template, whose new pods read the current content."""
     shop = mall.scenario
     await shop.set_up(replicas=2)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller() as controller:
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
             await shop.wait_for_rollouts(times=times)
@@ -261,9 +255,7 @@ async def test_rollout_undo_needs_no_action(mall: Mall) -> None:
         assert await shop.revision() == first
         await shop.wait_until_current()
         assert await controller.stop() == 0
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         assert await shop.revision() == first
         await shop.edit(LEVEL="v3")
         await shop.wait_for_rollouts(times=3)
@@ -275,9 +267,7 @@ async def test_rollout_restart_after_an_edit_needs_no_second_rollout(mall: Mall)
     """The pods have the new content already, so none is replaced a second time."""
     shop = mall.scenario
     await shop.set_up(replicas=2)
-    async with shop.controller("--settle=2s", "--settle-max=10s") as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller("--settle=2s", "--settle-max=10s"):
         await shop.edit(LEVEL="debug")
         await mall.kubectl("rollout", "restart", "deployment/web")
         await shop.wait_for_rollout_end()
@@ -290,9 +280,7 @@ async def test_source_and_image_applied_together_need_no_further_rollout(mall: M
     """As `helm upgrade` does: the pods of the owner's own rollout have the new content."""
     shop = mall.scenario
     await shop.set_up(replicas=3)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         source = _object("v1", "ConfigMap", "app", shop.namespace)
         image = {"containers": [{"name": "main", "image": "app:2"}]}
         consumer = _object("apps/v1", "Deployment", "web", shop.namespace)
@@ -315,9 +303,7 @@ async def test_paused_deployment_takes_the_content_when_resumed(mall: Mall) -> N
     """It takes the revision, and its pods the content once it is resumed."""
     shop = mall.scenario
     await shop.set_up(replicas=2)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         await mall.kubectl("rollout", "pause", "deployment/web")
         await shop.edit(LEVEL="debug")
         await shop.wait_for_rollouts()
@@ -333,9 +319,7 @@ async def test_edit_in_the_middle_of_a_rollout_reaches_every_pod(mall: Mall) -> 
     """The change folds into what is under way, or follows it; no pod keeps old content."""
     shop = mall.scenario
     await shop.set_up(replicas=4)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         await mall.kubectl("rollout", "restart", "deployment/web")
         await shop.edit(LEVEL="debug")
         await shop.wait_until_current()
@@ -351,9 +335,7 @@ async def test_removed_revision_is_not_restored_without_an_edit(mall: Mall) -> N
         original["metadata"].pop(name, None)
     original.pop("status")
     manifest = json.dumps(original)
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         for times in (1, 2, 3):
             await shop.edit(LEVEL=f"v{times}")
             await shop.wait_for_rollouts(times=times)
@@ -408,9 +390,7 @@ async def test_apply_keeps_the_revision_annotation(mall: Mall) -> None:
         kinds = {"apiVersion": "apps/v1", "kind": "Deployment"}
         return yaml.safe_dump({**kinds, "metadata": metadata, "spec": found["spec"], **changes})
 
-    async with shop.controller() as controller:
-        await controller.ready()
-        await shop.wait_until_handled()
+    async with shop.started_controller():
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
             await shop.wait_for_rollouts(times=times)

@@ -52,9 +52,7 @@ async def test_rollouts_for_a_secret_are_alerted(
         "ALERT_WEBHOOK_URL": receiver.url,
         "ALERT_SINK": "slack",
     }
-    async with podless_scenario.controller("--log-format=json", **alerts) as controller:
-        await controller.ready()
-        await podless_scenario.wait_until_handled()
+    async with podless_scenario.started_controller("--log-format=json", **alerts) as controller:
         await podless_scenario.edit_secret("second")
         await podless_scenario.wait_for_rollouts()
 
