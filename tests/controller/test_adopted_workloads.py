@@ -61,6 +61,48 @@ async def test_data_key_that_was_removed_before_the_first_sight(world: World) ->
     assert await world.revision() == ""
 
 
+@pytest.mark.parametrize("recreated", [False, True])
+async def test_pod_from_before_lost_state_is_not_current_by_its_template(
+    world: World, recreated: bool
+) -> None:
+    """It was added by scaling between an edit and its revert, and no record tells of these."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        template = {"hotmap.dev/revision": await world.rollout()}
+        await world.registry.delete("pods", "default", "web-1", grace_period=0)
+        await world.pod("web-2", started=time.time() + 2, annotations=template)
+        await world.rolled_out()
+        await wait_for_state(world, controller, "current")
+    await asyncio.sleep(10)
+    await world.edit(LEVEL="trace")
+    await asyncio.sleep(10)
+    await world.pod("web-3", started=time.time() - 5, annotations=template)
+    if recreated:
+        await world.delete("ConfigMap", "app")
+        await world.config_map(LEVEL="debug")
+    else:
+        await world.edit(LEVEL="debug")
+    for name in await world.records():
+        await world.registry.delete("secrets", "hotmap", name)
+    async with world.controller(pod_checks=SOON) as controller:
+        document = await wait_for_state(world, controller, "latent")
+        assert "web-3" in document["reason"]
+        await world.quiet(controller)
+        assert await world.revision() == template["hotmap.dev/revision"]
+        # What is rolled out from then on is known.
+        await world.edit(LEVEL="warn")
+        template = {"hotmap.dev/revision": await world.rollout(after=await world.revision())}
+        for name in ("web-2", "web-3"):
+            await world.registry.delete("pods", "default", name, grace_period=0)
+        await world.pod("web-4", started=time.time(), annotations=template)
+        await world.rolled_out()
+        await wait_for_state(world, controller, "current")
+
+
 async def test_edit_of_files_replaces_no_pod_for_variables_of_the_same_source(
     world: World,
 ) -> None:

@@ -173,7 +173,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     known = [gone.get(item.source, item) for item in sources if _may_be_read(item, gone)]
     files = [source for source in known if source.live]
     read = known if snapshot.live_needs_rollout else [item.at_start for item in known]
-    awaited = _awaited_sources(snapshot)
+    awaited, adopted = _awaited_sources(snapshot), _adopted_sources(snapshot)
     times = snapshot.record.rollouts.times if snapshot.record else ()
     rolled_at = times[-1] if times else 0.0
     return DesiredContent(
@@ -186,7 +186,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         rolled_revision=content_of(snapshot.record.revision) if snapshot.record else "",
         target=snapshot.target,
         start_changes=tuple(
-            (source.source, _start_change(source, snapshot, awaited))
+            (source.source, _start_change(source, snapshot, awaited, adopted))
             for source in read
             if source.frozen
         ),
@@ -197,7 +197,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         estimated=any(source.estimated for source in (*known, *read)),
         adopted_version=_adopted_version(snapshot),
         edited=any(source.edited or source.modified for source in known),
-        files_edited_since=max(map(_edited_since, files), default=-inf),
+        files_edited_since=max((_edited_since(each, adopted) for each in files), default=-inf),
         files_awaited=max(
             (each.changed_at or -inf for each in files if each.source in awaited), default=-inf
         ),
@@ -281,7 +281,10 @@ def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
 
 
 def _start_change(
-    source: SourceSnapshot, snapshot: Snapshot, awaited: frozenset[ObjectKey]
+    source: SourceSnapshot,
+    snapshot: Snapshot,
+    awaited: frozenset[ObjectKey],
+    adopted: frozenset[ObjectKey],
 ) -> StartChange:
     policy, in_place = snapshot.policy, False
     if policy.agent is not None and policy.agent_restarts:
@@ -291,7 +294,7 @@ def _start_change(
     return StartChange(
         source.changed_at,
         source.edited or source.modified,
-        _edited_since(source),
+        _edited_since(source, adopted),
         source.changed_at if _has_sub_path(source) else -inf,
         in_place,
         source.estimated,
@@ -337,8 +340,21 @@ def _replaced_at(snapshot: Snapshot) -> float:
     return record.replaced_at if snapshot.consumer.revision == record.revision else 0.0
 
 
-def _edited_since(source: SourceSnapshot) -> float:
-    since = source.changed_since if source.edited else None
+def _adopted_sources(snapshot: Snapshot) -> frozenset[ObjectKey]:
+    """Return the sources that were adopted as they were, and have not changed since."""
+    return frozenset(
+        source.source for source, recorded in snapshot.recorded_sources() if recorded.adopted
+    )
+
+
+def _edited_since(source: SourceSnapshot, adopted: frozenset[ObjectKey]) -> float:
+    """Return after when a source was last edited; -inf: never, or that is not known.
+
+    One that was adopted may have been recreated: nothing tells what pods from before have read,
+    even if their template names the content, as after the state was lost.
+    """
+    may_be_edited = source.edited or source.source in adopted
+    since = source.changed_since if may_be_edited else None
     return -inf if since is None else since
 
 
