@@ -153,7 +153,10 @@ SCENARIOS = {
         _pods("failed"), _JOB, 11, {"summary": "Agents of 4 pods cannot load the current content."}
     ),
     "HotmapAgentsUnreachable": Scenario(
-        _state("unknown"), _JOB, 16, {"summary": "The agents of 2 workloads do not answer."}
+        _state("unknown"),
+        _JOB,
+        16,
+        {"summary": "It is unknown which content the pods of 2 workloads have."},
     ),
     "HotmapJobsPending": Scenario(
         {on_target("hotmap_jobs_pending"): "1x100"},
