@@ -13,7 +13,7 @@ from tests.controller.pod_check_results import (
     status,
     wait_for_state,
 )
-from tests.controller.world import REREADS, World, both, files
+from tests.controller.world import REREADS, Object, World, both, files
 
 
 async def test_older_pods_of_adopted_workload_are_latent(world: World) -> None:
@@ -59,6 +59,34 @@ async def test_data_key_that_was_removed_before_the_first_sight(world: World) ->
         await world.quiet(controller)
     assert "a source was written after this pod" in document["reason"]
     assert await world.revision() == ""
+
+
+def _labeled(pod: Object) -> Object:
+    return {**pod, "metadata": {**pod["metadata"], "labels": {"app": "web", "team": "a"}}}
+
+
+async def test_pod_that_was_older_than_its_source_stays_so_when_it_is_written(
+    world: World,
+) -> None:
+    """Each write of the pod gives it a newer version; what it has read stays the same."""
+    await world.config_map(LEVEL="info", MODE="a")
+    imports = [{"configMapRef": {"name": "app"}}]
+    spec = {"containers": [{"name": "main", "image": "app:1", "envFrom": imports}]}
+    await world.workload(spec=spec)
+    await world.pod("web-1", started=time.time() + 5)
+    await world.edit(MODE=None)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "latent")
+        await world.registry.modify("pods", "default", "web-1", _labeled, manager="t")
+        await asyncio.sleep(120)
+        await wait_for_state(world, controller, "latent")
+        await world.quiet(controller)
+    async with world.controller(pod_checks=SOON) as controller:
+        await asyncio.sleep(120)
+        await wait_for_state(world, controller, "latent")
+        await world.pod("web-2", started=time.time() + 5)
+        await world.registry.delete("pods", "default", "web-1", grace_period=0)
+        await wait_for_state(world, controller, "current")
 
 
 @pytest.mark.parametrize("recreated", [False, True])

@@ -86,6 +86,7 @@ def current_records() -> list[Record]:
             files_at_start=True,
             retired=(msgspec.structs.replace(first.retired[0], observed=True, unmarked=True),),
             replaced_at=1655.0,
+            older_pods_until=1640.0,
         ),
         second,
     ]

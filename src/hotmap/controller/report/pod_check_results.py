@@ -119,6 +119,7 @@ class PodCheckResults:
             key, Counter(proof.state for proof in result.pods) if result else {}
         )
         if result is not None:
+            record = self._record_older_pods(record, result)
             self.confirm_nudges(key, result)
             if missed := _without_nudge(result):
                 self._follow_ups.request_nudges(key, result.desired.target, missed)
@@ -191,10 +192,20 @@ class PodCheckResults:
                 message = describe_agents(found, len(result.pods))
                 self._report(consumer, reason, message, "Warning")
 
+    def _record_older_pods(self, record: Record, result: PodCheckResult) -> Record:
+        """Record which pods are older than an adopted source: later checks do not show it."""
+        if result.older_pods_until > record.older_pods_until:
+            record = msgspec.structs.replace(record, older_pods_until=result.older_pods_until)
+            self._put(record)
+        return record
+
     def _record_result(self, record: Record, pods_checked: PodCheck) -> None:
         if record.pods_checked is not pods_checked:
-            self._records.put_in_memory(msgspec.structs.replace(record, pods_checked=pods_checked))
-            self._unwritten.add(record.uid)
+            self._put(msgspec.structs.replace(record, pods_checked=pods_checked))
+
+    def _put(self, record: Record) -> None:
+        self._records.put_in_memory(record)
+        self._unwritten.add(record.uid)
 
     def _report(self, consumer: Consumer, reason: Reason, message: str, type_: EventType) -> None:
         level = logging.WARNING if type_ == "Warning" else logging.INFO

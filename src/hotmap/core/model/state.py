@@ -268,6 +268,10 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: The content was replaced and has come back: pods with the template's revision that started
     #: before it was replaced have it. POSIX seconds of the API server; 0: not so, or not known.
     replaced_at: float = 0.0
+    #: When the newest pod was created that is older than the version with which a source was
+    #: adopted. Only the first check shows that, since each write of a pod gives it a newer version.
+    #: POSIX seconds of the API server; 0: there is none.
+    older_pods_until: float = 0.0
 
 
 def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:

@@ -101,6 +101,8 @@ class DesiredContent(NamedTuple):
     estimated: bool = False
     #: The newest resourceVersion with which such a source was adopted; 0: none.
     adopted_version: int = 0
+    #: When the newest pod was created that was found to be older; -inf: there is none.
+    older_pods_until: float = -inf
     #: Whether the last change replaced content that a pod may have that started within the same
     #: second.
     edited: bool = False
@@ -196,6 +198,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in (*known, *read)),
         adopted_version=_adopted_version(snapshot),
+        older_pods_until=_older_pods_until(snapshot),
         edited=any(source.edited or source.modified for source in known),
         files_edited_since=max((_edited_since(each, adopted) for each in files), default=-inf),
         files_awaited=max(
@@ -224,6 +227,12 @@ def _adopted_version(snapshot: Snapshot) -> int:
         if source.estimated
     )
     return max(versions, default=0)
+
+
+def _older_pods_until(snapshot: Snapshot) -> float:
+    """Return when the newest pod was created that is older than such a version; -inf: none is."""
+    until = snapshot.record.older_pods_until if snapshot.record else 0.0
+    return until if until and _adopted_version(snapshot) else -inf
 
 
 def _unobserved_immutable(snapshot: Snapshot) -> tuple[tuple[ObjectKey, float], ...]:

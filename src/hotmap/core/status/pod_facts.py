@@ -14,7 +14,7 @@ from hotmap.core.status.desired import DesiredContent, StartChange, without_time
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.stage import Confidence, Stage, stage_by_time, weakest
 
-__all__ = ["KUBELET_SYNC", "MADE_AFTER", "WAITED", "PodFacts"]
+__all__ = ["KUBELET_SYNC", "MADE_AFTER", "WAITED", "PodFacts", "is_older"]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
@@ -55,7 +55,7 @@ class PodFacts:
         #: Whether all pods are of a template that was written for the desired content.
         self.template_current = template_current
         #: Whether a source was written after the pod, and nothing shows when.
-        self.is_undated = 0 < pod.start.version < desired.adopted_version
+        self.is_undated = pod.start.created <= desired.older_pods_until or is_older(pod, desired)
         self.announcement = agent_announcement(self.desired, pod, now)
         self._changes_of = changes_of
 
@@ -120,6 +120,14 @@ class PodFacts:
             return None
         others = self.known_by_time(mounted, desired.files_not_awaited)
         return weakest((others, WAITED)) if others.reached else None
+
+
+def is_older(pod: ObservedPod, desired: DesiredContent) -> bool:
+    """Return whether a pod shows that an adopted source was written after it.
+
+    Any write of the pod ends that; `DesiredContent.older_pods_until` keeps it.
+    """
+    return 0 < pod.start.version < desired.adopted_version
 
 
 def _find_replaced(desired: DesiredContent, pod: ObservedPod) -> ObjectKey | None:
