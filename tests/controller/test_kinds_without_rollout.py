@@ -133,10 +133,18 @@ async def test_objects_without_watch_label_are_ignored(
     assert await world.messages() == []
 
 
-async def test_pod_owned_by_operator_is_evicted(world: World) -> None:
+@pytest.mark.parametrize(
+    "owner",
+    [
+        pytest.param(("Database", "db"), id="a kind of its own"),
+        pytest.param(("StatefulSet", "db", "apps.kruise.io/v1beta1"), id="a name of a workload"),
+        pytest.param(("Job", "db", "batch.volcano.sh/v1alpha1"), id="a name of a Job"),
+    ],
+)
+async def test_pod_owned_by_operator_is_evicted(world: World, owner: tuple[str, ...]) -> None:
     """Its owner is not a workload, so nothing else can replace it."""
     await world.config_map(LEVEL="info")
-    await world.bare("Pod", annotations=EVICT, owner=("Database", "db"))
+    await world.bare("Pod", annotations=EVICT, owner=owner)
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")

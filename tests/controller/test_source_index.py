@@ -121,7 +121,9 @@ ANNOTATIONS: tuple[dict[str, str], ...] = (
     {"configmap.reloader.stakater.com/reload": "other"},
 )
 
-OWNED = [{"kind": "Deployment", "name": "owner", "uid": "owner", "controller": True}]
+OWNED = [
+    {"apiVersion": "apps/v1", "kind": "Deployment", "name": "o", "uid": "o", "controller": True}
+]
 
 
 def search(consumers: Iterable[Consumer], source: ObjectKey) -> tuple[set[ObjectKey], ...]:

@@ -43,9 +43,24 @@ def test_object_that_is_being_deleted_is_not_a_consumer(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "owner"), [("Job", "CronJob"), ("ReplicaSet", "Deployment"), ("Pod", "ReplicaSet")]
+    ("kind", "version", "owner"),
+    [
+        ("Job", "batch/v1", "CronJob"),
+        ("ReplicaSet", "apps/v1", "Deployment"),
+        ("ReplicaSet", "argoproj.io/v1alpha1", "Rollout"),
+        ("Pod", "apps/v1", "ReplicaSet"),
+        ("Pod", "apps/v1", "StatefulSet"),
+        ("Pod", "apps/v1", "DaemonSet"),
+        ("Pod", "batch/v1", "Job"),
+        ("Pod", "v1", "ReplicationController"),
+        ("Pod", "v1", "Node"),
+    ],
 )
-def test_object_that_a_workload_manages_is_not_a_consumer(kind: str, owner: str) -> None:
-    reference = {"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": "o"}
+def test_object_that_a_workload_manages_is_not_a_consumer(
+    kind: str, version: str, owner: str
+) -> None:
+    reference = {"apiVersion": version, "kind": owner, "name": "web", "uid": "o"}
     assert is_kept(kind, ownerReferences=[reference])
-    assert not is_kept(kind, ownerReferences=[{**reference, "controller": True}])
+    managed = {**reference, "controller": True}
+    assert not is_kept(kind, ownerReferences=[managed])
+    assert is_kept(kind, ownerReferences=[{**managed, "apiVersion": "example.org/v1"}])

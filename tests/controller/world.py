@@ -56,6 +56,9 @@ PLURALS = {
     "Secret": "secrets",
 }
 
+#: The apiVersions of the owners that are workloads.
+_VERSIONS = {"CronJob": "batch/v1", "Deployment": "apps/v1", "ReplicaSet": "apps/v1"}
+
 FOLLOW = {"hotmap.dev/follow": "auto"}
 REREADS = {**FOLLOW, "hotmap.dev/rereads": "true"}
 
@@ -241,13 +244,14 @@ class World:
         spec: Object | None = None,
         *,
         annotations: Mapping[str, str] = FOLLOW,
-        owner: tuple[str, str] | None = None,
+        owner: tuple[str, ...] | None = None,
         ended: str = "",
         **fields: Any,
     ) -> Object:
         """Create a Job that reads LEVEL of app unless told otherwise.
 
-        `owner` is the kind and name of its controller, `ended` Complete or Failed.
+        `owner` is the kind and name of its controller, and the apiVersion if an operator's kind has
+        the name of a workload's; `ended` is Complete or Failed.
         """
         template = {"metadata": {"labels": {"app": name}}, "spec": _once(spec)}
         body = {
@@ -278,7 +282,7 @@ class World:
         *,
         annotations: Mapping[str, str] = FOLLOW,
         labels: Mapping[str, str] | None = None,
-        owner: tuple[str, str] | None = None,
+        owner: tuple[str, ...] | None = None,
     ) -> Object:
         """Create a Pod or ReplicaSet that reads LEVEL of app, with the label to be watched."""
         found = {"app": name} | ({"hotmap.dev/watch": "true"} if labels is None else dict(labels))
@@ -568,8 +572,8 @@ def _is_kept(kind: str, item: Object) -> bool:
         return False
     if kind not in ("Job", "ReplicaSet", "Pod"):
         return True
-    owners = {reference["kind"] for reference in metadata.get("ownerReferences") or ()}
-    if owners & {"CronJob", "ReplicaSet", "Deployment"}:
+    references = metadata.get("ownerReferences") or ()
+    if any(_VERSIONS.get(each["kind"]) == each["apiVersion"] for each in references):
         return False
     if kind == "Job":
         return not item["status"].get("conditions") or bool(metadata.get("annotations"))
@@ -586,8 +590,9 @@ def _once(spec: Object | None) -> Object:
     return {**(spec or env("LEVEL")), "restartPolicy": "Never"}
 
 
-def _owner(kind: str, name: str) -> Object:
-    return {"apiVersion": "v1", "kind": kind, "name": name, "uid": f"u-{name}", "controller": True}
+def _owner(kind: str, name: str, version: str = "") -> Object:
+    reference = {"apiVersion": version or _VERSIONS.get(kind, "example.org/v1"), "kind": kind}
+    return {**reference, "name": name, "uid": f"u-{name}", "controller": True}
 
 
 def _merged(target: Object, patch: Object) -> Object:

@@ -32,13 +32,23 @@ __all__ = [
 #: The pod-template annotation that a rollout writes; nothing else is written on consumers.
 REVISION = "hotmap.dev/revision"
 
-#: Kinds of owner whose own template is the one to write.
-_TEMPLATE_HOLDERS = ("Deployment", "Rollout", "CronJob")
+#: Owners whose own template is the one to write: API group and kind. Operators have resources of
+#: the same kinds in groups of their own, which nobody here watches.
+_TEMPLATE_HOLDERS = frozenset(
+    (("apps", "Deployment"), ("argoproj.io", "Rollout"), ("batch", "CronJob"))
+)
 
-#: Kinds of owner that create pods from a template. A pod of any other owner, such as an operator's
-#: resource, is a consumer itself; static pods belong to their Node.
+#: Owners that create pods from a template: API group and kind. A pod of any other owner, such as an
+#: operator's resource, is a consumer itself; static pods belong to their Node.
 _WORKLOADS = frozenset(
-    ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "Node")
+    (
+        ("apps", "ReplicaSet"),
+        ("", "ReplicationController"),
+        ("apps", "StatefulSet"),
+        ("apps", "DaemonSet"),
+        ("batch", "Job"),
+        ("", "Node"),
+    )
 )
 
 #: The field manager of our writes.
@@ -235,10 +245,9 @@ def has_workload(metadata: CommonMeta) -> bool:
     return _has_controller(metadata, _WORKLOADS)
 
 
-def _has_controller(metadata: CommonMeta, kinds: Container[str]) -> bool:
-    return any(
-        owner.controller and owner.kind in kinds for owner in metadata.owner_references or ()
-    )
+def _has_controller(metadata: CommonMeta, kinds: Container[tuple[str, str]]) -> bool:
+    owner = controller_of(metadata)
+    return owner is not None and (owner.api_version.rpartition("/")[0], owner.kind) in kinds
 
 
 def rolled_by(deployment: Consumer, rollout: Consumer) -> Consumer:
