@@ -87,3 +87,20 @@ def test_new_workload_was_created_if_it_has_made_no_pods(
     changes.record_creation(new)
     found = changes.last_change(new.key)
     assert (found is not None and found.created) is is_created
+
+
+@pytest.mark.parametrize(("version", "edited_at"), [("2", 2), ("1", None)])
+def test_version_that_a_replacement_removes_is_compared_with_the_next(
+    version: str, edited_at: float | None
+) -> None:
+    """`kubectl replace` of a manifest removes the annotation; the template may be the same."""
+    watched = Watched()
+    watched.becomes(available=1)
+    watched.becomes(generation=2, template_version="", rolling=True)
+    watched.becomes(template_version="", rolling=True)
+    watched.becomes(template_version=version, rolling=True)
+    watched.becomes(rolling=False)
+    assert watched.edited_at() == edited_at
+    watched.becomes(generation=3, rolling=True)
+    watched.becomes(template_version="3", rolling=True)
+    assert watched.edited_at() == 6

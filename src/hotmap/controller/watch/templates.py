@@ -22,6 +22,8 @@ class TemplateChanges:
         self._last: dict[ObjectKey, TemplateChange] = {}
         #: The first increase of a generation that its own controller has not reported on.
         self._moved: dict[ObjectKey, TemplateChange] = {}
+        #: The version that a replacement of the whole Deployment has removed with its annotations.
+        self._removed: dict[ObjectKey, str] = {}
         #: Since when consumers had not been watched that were found after that, POSIX seconds.
         self._unwatched_since: dict[ObjectKey, float] = {}
 
@@ -54,8 +56,16 @@ class TemplateChanges:
         The report may come after a change of a source that the new pods did not read. So the edit
         gets the time of the first increase of the generation since the previous report. Increases
         that were reported without a new template, such as by an annotation, do not count.
+
+        `kubectl replace` removes the version of a Deployment with its other annotations. Its
+        controller writes it again, and with a new template another one.
         """
-        if old.template_version == new.template_version:
+        before = old.template_version
+        if before and not new.template_version:
+            self._removed[new.key] = before
+        elif new.template_version:
+            before = self._removed.pop(new.key, before)
+        if before == new.template_version or not new.template_version:
             if not new.rolling:
                 self._moved.pop(new.key, None)
             elif old.generation != new.generation:
@@ -71,4 +81,5 @@ class TemplateChanges:
         """Drop the last change of a consumer that was deleted or replaced."""
         self._last.pop(key, None)
         self._moved.pop(key, None)
+        self._removed.pop(key, None)
         self._unwatched_since.pop(key, None)
