@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from tests.local.controllers.plane import Object, Plane, control_plane
 from hotmap.core.errors import NotFound
 from hotmap.local.controllers.batch.indexes import format_indexes, parse_indexes
 from hotmap.local.controllers.batch.job_view import FINALIZER
+from hotmap.local.meta import timestamp
 
 
 def _job(name: str = "task", **spec: Any) -> Object:
@@ -18,10 +21,13 @@ def _job(name: str = "task", **spec: Any) -> Object:
     return {"metadata": {"name": name}, "spec": {"template": template, **spec}}
 
 
-async def _finish(plane: Plane, pod: Object, *, code: int = 0) -> None:
+_LONG_AGO = "2026-01-01T00:00:00Z"
+
+
+async def _finish(plane: Plane, pod: Object, *, code: int = 0, at: str = _LONG_AGO) -> None:
     """End a pod as the kubelet does."""
     phase = "Failed" if code else "Succeeded"
-    ended = {"exitCode": code, "finishedAt": "2026-01-01T00:00:00Z", "reason": "Completed"}
+    ended = {"exitCode": code, "finishedAt": at, "reason": "Completed"}
     container = {"name": "main", "state": {"terminated": ended}}
 
     def change(obj: Object) -> Object:
@@ -157,6 +163,24 @@ async def test_failed_pod_is_replaced_after_a_pause() -> None:
         await _finish(plane, other)
         job = await _with_condition(plane, "Complete")
         assert (job["status"]["succeeded"], job["status"]["failed"]) == (1, 1)
+
+
+async def test_recreated_job_does_not_wait_for_failures_of_its_predecessor() -> None:
+    """Created in the moment after the deletion, it has a queue key that never left the queue."""
+    async with control_plane() as plane:
+        await plane.create("jobs", _job(completions=3, parallelism=3))
+        for pod in await _active_pods(plane, 3):
+            await _finish(plane, pod, code=1, at=timestamp(time.time()))
+
+        async def has_failed() -> bool:
+            job = await plane.registry.get("jobs", "default", "task")
+            return bool(job["status"].get("failed") == 3)
+
+        await plane.until(has_failed, what="three failures")
+        await plane.registry.delete("jobs", "default", "task", propagation="Background")
+        await plane.create("jobs", _job(completions=3, parallelism=3))
+        async with asyncio.timeout(20):  # the pause after three failures is 40 s
+            await _active_pods(plane, 3)
 
 
 async def test_indexed_job_runs_each_index_once() -> None:

@@ -47,8 +47,9 @@ class JobController(OwnerController):
         self._tracked = self._dependents.index(_job_of_tracked)
         self._pod_control = PodControl(self._client, self._dependents, self._recorder)
         self._pace = CreationPace()
-        #: In memory only, as upstream's: a restart forgets pauses, never failures.
-        self._backoffs: dict[ObjectName, Backoff] = {}
+        #: With the uid, since a Job that is created again begins without failures. In memory only,
+        #: as upstream's: a restart forgets pauses, never failures.
+        self._backoffs: dict[ObjectName, tuple[str, Backoff]] = {}
 
     async def sync(self, key: ObjectName) -> None:
         """Bring one Job's pods and status up to date.
@@ -68,7 +69,10 @@ class JobController(OwnerController):
         view = self._view(job, job.get("status") or {})
         status = self._started(view)
         view = self._view(job, status)
-        backoff = self._backoffs.get(key, Backoff()).after(view.new_succeeded, view.new_failed)
+        uid, backoff = self._backoffs.get(key, ("", Backoff()))
+        if uid != uid_of(job):
+            backoff = Backoff()
+        backoff = backoff.after(view.new_succeeded, view.new_failed)
         end = view.end()
         failure: ApiError | None = None
         try:
@@ -85,7 +89,7 @@ class JobController(OwnerController):
             self._set_suspended(job, status, is_suspended=view.is_suspended)
             self._recheck(key, view)
         await self._track(self._view(job, status), end)
-        self._backoffs[key] = backoff
+        self._backoffs[key] = uid_of(job), backoff
         if failure is not None:
             raise failure
 
