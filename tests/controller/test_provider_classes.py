@@ -331,6 +331,24 @@ async def test_status_of_pods_is_what_the_driver_reports(world: World, driver: D
     assert "SecretProviderClass default/vault" in str(document)
 
 
+async def test_versions_that_came_and_went_while_down_are_not_current(
+    world: World, driver: Driver
+) -> None:
+    """A pod that started in between has the files of the others, and has not read them."""
+    await set_up(world, driver)
+    async with controller(world, pod_checks=SOON) as running:
+        await wait_for_state(world, running, "current")
+    for at, version in ((60, "2"), (120, "1")):
+        world.registry.ahead = at
+        for pod in ("web-1", "web-2"):
+            await driver.update(pod, password=version)
+        world.registry.ahead = 0.0
+    async with controller(world, pod_checks=SOON) as running:
+        document = await wait_for_state(world, running, "latent")
+    assert "files of SecretProviderClass default/vault were updated" in document["reason"]
+    assert await world.revision() == ""
+
+
 async def test_status_of_reread_files_follows_each_pod(world: World, driver: Driver) -> None:
     """Files that the driver has not updated in a pod are not current there."""
     await set_up(world, driver, annotations=REREADS)

@@ -36,6 +36,7 @@ from hotmap.core.model.state import (
     records_by_source,
 )
 from hotmap.core.reloader.annotations import Writing
+from hotmap.core.resource_version import is_newer
 
 __all__ = [
     "Outcome",
@@ -423,12 +424,26 @@ def _record_sources(
 def _raises_doubt(record: Record, findings: Sequence[Finding]) -> bool:
     """Return whether the result of the last pod check no longer holds."""
     was_good = record.pods_checked in (PodCheck.CURRENT, PodCheck.DELIVERED)
+    known = records_by_source(record)
     return any(
         finding.verdict in (Verdict.ADOPT, Verdict.FROZEN)
+        or _may_have_returned(finding.current, known.get(finding.current.source.kind_and_name))
         or (finding.verdict is Verdict.LIVE and finding.current.source.kind == PROVIDER_CLASS)
         or (was_good and finding.deleted)
         for finding in findings
     )
+
+
+def _may_have_returned(current: SourceSnapshot, recorded: SourceRecord | None) -> bool:
+    """Return whether a class had other versions since the recorded ones, which it has again.
+
+    While no controller runs, only the pods show it that were updated to these versions. Those of
+    applications that re-read files show it after each rotation.
+    """
+    if current.mounts is None or recorded is None:
+        return False
+    is_later = is_newer(current.resource_version, recorded.resource_version)
+    return is_later and any(pod.current and pod.updated for pod in current.mounts.pods)
 
 
 def _initial_foreign_writes(consumer: Consumer) -> ForeignWrites | None:
