@@ -276,6 +276,8 @@ def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
         (2, True, "worker", False),
         (1, True, "haproxy", True),
         (2, True, "haproxy", True),
+        (1, False, "haproxy-admin", False),
+        (2, True, "haproxy-admin", False),
     ],
 )
 def test_workers_probe_waits_while_workers_are_replaced_one_by_one(

@@ -44,8 +44,8 @@ _HAND_OVER = 2.0
 #: seconds for that, and otherwise keeps the old one. gunicorn starts all of them within a moment.
 _APART, _HAND_OVER_APART = 0.5, 6.0
 
-#: In the command line of haproxy's workers. Each reload starts one, however many serve open
-#: connections since earlier ones, and ends those only once the new one serves.
+#: The program of haproxy's workers. Each reload starts one, however many serve open connections
+#: since earlier ones, and ends those only once the new one serves.
 _ONE_WORKER = "haproxy"
 
 #: In the command line of a child that starts with Python's first worker, stays, and is none.
@@ -127,7 +127,7 @@ class WorkerProbe:
         started = [line for line in new if line.partition(" ")[0] not in numbers]
         if not started:
             raise NotConfirmed(f"{self._target} has not started a new worker")
-        is_haproxy = any(_ONE_WORKER in line for line in old)
+        is_haproxy = any(map(_is_haproxy, old))
         wanted = 1 if is_haproxy else len(old)
         starts = _starts(started)
         if not old & new:
@@ -160,6 +160,14 @@ class WorkerProbe:
             raise NothingToCompare(
                 f"{self._target} has new workers, which may have replaced crashed ones"
             )
+
+
+def _is_haproxy(line: str) -> bool:
+    """Whether a worker runs haproxy, and not another program with that word in an argument.
+
+    The second word is its program where an interpreter or an emulator runs it.
+    """
+    return any(word.rpartition("/")[2] == _ONE_WORKER for word in line.split(" ")[1:3])
 
 
 def _hand_over(starts: list[float]) -> float:
