@@ -462,6 +462,21 @@ def test_status_counts_although_the_body_hangs(tmp_path: Path) -> None:
                 running.reaches("loaded")
 
 
+def test_status_counts_although_the_connection_is_reset(tmp_path: Path) -> None:
+    """As by a script that reads one line only: its answer is there, so it is not called again."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(TIMEOUT)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        with agent(tmp_path, "--dir", volume, "--url", url, "--retry-first", "9s") as running:
+            connection, _ = listening.accept()
+            connection.recv(4)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            connection.close()
+            eventually(lambda: running.rule()["loads"] + running.rule()["failures"])
+            assert running.rule()["failures"] == 0
+
+
 def _peak_memory(pid: int) -> int:
     """Return the most that a process had resident so far, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

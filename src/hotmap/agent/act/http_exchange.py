@@ -116,7 +116,11 @@ class Exchange:
         except EndpointError as error:
             self._end(None, str(error))
         except OSError as error:
-            self._fail(error.errno or errno.EIO)
+            # A server that has not read all of the request resets the connection at its close.
+            if response := self._status():
+                self._end(response, "")
+            else:
+                self._fail(error.errno or errno.EIO)
         else:
             if response is not None:
                 self._end(response, "")
