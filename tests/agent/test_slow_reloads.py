@@ -165,6 +165,35 @@ def test_load_under_way_does_not_confirm_newer_content(tmp_path: Path) -> None:
             assert "has not changed" in running.reaches("failing")["message"]
 
 
+def test_newer_content_waits_for_the_load_and_not_for_later_probes(tmp_path: Path) -> None:
+    """The first probe confirms a load after 4 s of 5; the second one waits for 5 s in vain."""
+    volume, healthy = Volume(tmp_path / "volume", text="one"), tmp_path / "healthy"
+    healthy.touch()
+    source = volume.path / "text"
+    program = Popen([sys.executable, "-S", "-c", SLOW, str(tmp_path), str(source), "4"])
+    try:
+        eventually((tmp_path / "shown").exists)
+        pidfile = tmp_path / "pid"
+        pidfile.write_text(str(program.pid))
+        flags = (
+            *("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}"),
+            *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "5s"),
+            *("--verify", f"exec test -e {healthy}"),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            healthy.unlink()
+            volume.write(text="two")
+            eventually(lambda: hups(tmp_path) == 2)
+            told = time.monotonic()
+            volume.write(text="three")
+            eventually(lambda: hups(tmp_path) == 3)
+            assert time.monotonic() - told < 8
+    finally:
+        program.kill()
+        program.wait()
+
+
 def test_load_that_a_killed_agent_began_does_not_confirm_newer_content(tmp_path: Path) -> None:
     """The next agent knows from the state file that the process may still load."""
     volume = Volume(tmp_path / "volume", text="one")

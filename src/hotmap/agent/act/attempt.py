@@ -98,7 +98,7 @@ class Attempt:
         #: Ends what is waited for; None while that has to end by itself.
         self._abandon: Callable[[], None] | None = None
         #: Until when a load under way may change what the probes show.
-        self._loading_until = 0.0
+        self.loading_until = 0.0
 
     def start(self) -> None:
         """Start; ends at once or from the loop."""
@@ -111,7 +111,7 @@ class Attempt:
 
     def give_up(self) -> bool:
         """End it for newer content, without a result; False when it has to end by itself."""
-        if self._abandon is None or self._context.loop.now() < self._loading_until:
+        if self._abandon is None or self._context.loop.now() < self.loading_until:
             return False
         self._ended = True
         self._abandon()
@@ -245,7 +245,7 @@ class Attempt:
         timeout = self._context.settings.actions.verify_timeout
         restarts = any(action.kind == "restart" for action in self._command.rule.actions)
         if not restarts and any(probe.compares for probe in probes):
-            self._loading_until = (self._history.performed_at or 0.0) + timeout
+            self.loading_until = (self._history.performed_at or 0.0) + timeout
 
         def wait() -> str:
             try:

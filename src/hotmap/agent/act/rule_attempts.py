@@ -65,8 +65,12 @@ class RuleAttempts:
 
     def begin(self, command: StartAttempt) -> None:
         """Start an attempt; one for other content is given up, or ends first if it has to."""
+        now = self._context.loop.now()
         if self._attempt is not None and not self._attempt.give_up():
             self._next = command
+            if (wait := self._attempt.loading_until - now) > 0:
+                # Later probes may take longer than the load that the first ones have waited for.
+                self._context.loop.after(wait, self._begin_next)
             return
         self._attempt = self._next = None  # what would come next is about older content
         evidence = self._find_evidence(command)
@@ -83,7 +87,7 @@ class RuleAttempts:
                 )
             )
             return
-        if (wait := self._loading_until - self._context.loop.now()) > 0:
+        if (wait := self._loading_until - now) > 0:
             self._next = command
             self._context.loop.after(wait, self._begin_next)
             return
