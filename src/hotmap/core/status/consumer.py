@@ -338,8 +338,12 @@ def _status_of_older_pods(
     if all(proof.files_pending for proof in older):
         targets = [proof.pod.nudged for proof in older]
         nudged = all(target and target.live == desired.target.live for target in targets)
-        when = "now, since the pods were nudged" if nudged else "at the kubelet's next sync"
-        return _waiting(len(older), f"files are updated {when}, within {'5s' if nudged else '90s'}")
+        when = (
+            "being updated, which takes at most 5s"
+            if nudged
+            else "updated at the kubelet's next sync, within 90s"
+        )
+        return _waiting(len(older), f"files are {when}")
     # New pods read a source that hotmap may not read, too, but nothing would show what they read.
     outlook = "takes effect at the next restart"
     if desired.pinned is not None:
