@@ -32,7 +32,7 @@ echo "host-root=$(ls -d /.host 2>/dev/null)"
 """
 
 
-def spec(*argv: str, mounts: list[Any] | None = None, processes: str = "") -> Any:
+def spec(*argv: str, mounts: list[Any] | None = None, processes: str = "", **ids: int) -> Any:
     return {
         "argv": list(argv),
         "env": {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
@@ -40,6 +40,7 @@ def spec(*argv: str, mounts: list[Any] | None = None, processes: str = "") -> An
         "hostname": "pod-1",
         "mounts": mounts or [],
         "processes": processes,
+        **ids,
     }
 
 
@@ -115,6 +116,37 @@ async def failures(runtime: Runtime) -> list[str]:
     return texts
 
 
+async def run_as_other_users(runtime: Runtime) -> list[str]:
+    """Run containers as other users and groups; return how each of them sees itself."""
+    output: list[bytes] = []
+    ids: tuple[dict[str, Any], ...] = (
+        {"user": 65532},
+        {"user": 65532, "group": 65531},
+        {"group": 65531},
+    )
+    for each in ids:
+        wanted = spec("sh", "-c", "echo $(id -u) $(id -g)", **each)
+        process = await runtime.run(wanted, lambda _, data: output.append(data))
+        await process.wait()
+    return b"".join(output).decode().splitlines()
+
+
+async def look_at_each_other(runtime: Runtime) -> list[str]:
+    """Return what a container and an exec see of another container of the same user."""
+    seen: list[bytes] = []
+    ids: dict[str, Any] = {"user": 65532, "group": 65532}
+    first = await runtime.run(spec("sleep", "600", processes="u", **ids), lambda *_: None)
+    script = "for process in /proc/[0-9]*; do readlink $process/exe; done | grep sleep"
+    look = spec("sh", "-c", script, processes="u", **ids)
+    beside = await runtime.run(look, lambda _, data: seen.append(data))
+    await beside.wait()
+    command = await runtime.execute(first, look, lambda _, data: seen.append(data))
+    await command.wait()
+    first.signal(9)
+    await first.wait()
+    return b"".join(seen).decode().splitlines()
+
+
 async def main(directory: Path) -> None:
     runtime = Runtime(directory / "sandbox")
     try:
@@ -130,6 +162,8 @@ async def main(directory: Path) -> None:
             "killed": await kill_with_descendants(runtime),
             "shared": await share_processes(runtime),
             "failures": await failures(runtime),
+            "users": await run_as_other_users(runtime),
+            "each other": await look_at_each_other(runtime),
         }
     finally:
         await runtime.close()

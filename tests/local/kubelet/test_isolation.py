@@ -146,6 +146,17 @@ def test_start_failure_names_its_cause(probed: dict[str, Any]) -> None:
     assert "/nowhere/at/all" in volume
 
 
+def test_containers_have_the_users_that_they_ask_for(probed: dict[str, Any]) -> None:
+    """A user without a group has the root group; without root, all of them are the plane's user."""
+    assert probed["users"] == ["65532 0", "65532 65531", "0 65531"]
+
+
+def test_process_of_another_user_is_seen_by_those_of_the_same_user(probed: dict[str, Any]) -> None:
+    """An agent finds a process by its program, which takes the rights of its user."""
+    assert len(probed["each other"]) == 2
+    assert all(program.endswith("sleep") for program in probed["each other"])
+
+
 def test_isolation_method_follows_privileges(probed: dict[str, Any]) -> None:
     """Without rights a user namespace stands in, and the root is bound together."""
     if probed["rootless"]:

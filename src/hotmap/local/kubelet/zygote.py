@@ -25,7 +25,7 @@ larger than a packet. Standard library only.
 """
 
 # Runs in forks between namespaces, on paths that have changed their meaning: plain system calls.
-# ruff: noqa: PTH103, PTH123
+# ruff: noqa: PTH103
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ import termios
 from hotmap.local.kubelet import linux, sandbox
 from hotmap.local.kubelet.error_text import error_text
 from hotmap.local.kubelet.shared_processes import SharedProcesses, own_mounts
+from hotmap.local.kubelet.user_namespaces import UserNamespaces, enter_new_user_namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,13 +77,17 @@ class Child:
 class Zygote:
     """Serves one control socket until the other end closes it."""
 
-    def __init__(self, control: socket.socket, workspace: str, root: str) -> None:
+    def __init__(
+        self, control: socket.socket, workspace: str, root: str, *, rootless: bool
+    ) -> None:
         self._control = control
         self._workspace = workspace
         self._root = root
         self._self = os.pidfd_open(os.getpid())
         self._children: dict[int, Child] = {}
         self._shared = SharedProcesses()
+        #: None: containers may have any user.
+        self._users = UserNamespaces() if rootless else None
         self._poll = select.poll()
 
     def serve(self) -> None:
@@ -135,6 +140,8 @@ class Zygote:
         specification, stdio = fds[0], fds[1:]
         with open(specification, "rb", closefd=False) as file:
             spec: ContainerSpec = json.loads(file.read())
+        if self._users is not None:
+            self._users.prepare(spec.get("user"), spec.get("group"))
         try:
             if message["op"] == "exec":
                 self._start_command(message, spec, stdio)
@@ -206,7 +213,7 @@ class Zygote:
         try:
             pid = os.fork()
             if pid == 0:
-                _exec_container(spec, stdio, failure_writer, prepare)
+                _exec_container(spec, stdio, failure_writer, prepare, self._users)
         finally:
             os.close(failure_writer)
         child = self._children[id] = Child(id, pid, failure)
@@ -253,7 +260,11 @@ class Zygote:
 
 
 def _exec_container(
-    spec: ContainerSpec, stdio: list[int], failure: int, prepare: Callable[[], None]
+    spec: ContainerSpec,
+    stdio: list[int],
+    failure: int,
+    prepare: Callable[[], None],
+    users: UserNamespaces | None,
 ) -> NoReturn:
     """Turn this new fork into the command of `spec`; write any failure to `failure`."""
     try:
@@ -268,7 +279,11 @@ def _exec_container(
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         prepare()
         _enter_directory(spec["cwd"])
-        _take_identity(spec.get("user"), spec.get("group"), spec.get("groups"))
+        user, group = spec.get("user"), spec.get("group")
+        if users is not None:
+            users.enter(user, group)
+        else:
+            _take_identity(user, group, spec.get("groups"))
         os.umask(0o022)
         _execute(spec["argv"], spec["env"])
     except BaseException as error:
@@ -283,24 +298,13 @@ def _enter_directory(path: str) -> None:
 
 
 def _take_identity(user: int | None, group: int | None, groups: list[int] | None) -> None:
-    try:
-        if groups or group is not None or user is not None:
-            # A user namespace has only the kubelet's groups.
-            with contextlib.suppress(PermissionError):
-                os.setgroups(groups or [])
-        if group is not None or user is not None:
-            # A user without a group has the root group (CRI: LinuxContainerSecurityContext).
-            os.setgid(group or 0)
-        if user is not None:
-            os.setuid(user)
-    except OSError as error:
-        wanted = (("user", user), ("group", group))
-        identity = " and ".join(f"{kind} {id_}" for kind, id_ in wanted if id_ is not None)
-        raise OSError(
-            error.errno,
-            f"run as {identity}: {error.strerror} (without root privileges a pod can only run "
-            "as the kubelet's user)",
-        ) from None
+    if groups or group is not None or user is not None:
+        os.setgroups(groups or [])
+    if group is not None or user is not None:
+        # A user without a group has the root group (CRI: LinuxContainerSecurityContext).
+        os.setgid(group or 0)
+    if user is not None:
+        os.setuid(user)
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
@@ -327,18 +331,7 @@ def _enter_namespaces() -> bool:
     try:
         linux.unshare(wanted)
     except PermissionError:
-        user, group = os.geteuid(), os.getegid()
-        linux.unshare(wanted | linux.CLONE_NEWUSER)
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"0 {user} 1"),
-            ("gid_map", f"0 {group} 1"),
-        ):
-            try:
-                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                    file.write(text)
-            except OSError as error:
-                raise OSError(error.errno, f"write {name}: {error.strerror}") from None
+        enter_new_user_namespace(0, 0, others=wanted)
         return True
     return False
 
@@ -351,7 +344,7 @@ def _serve(control: socket.socket, workspace: str, *, rootless: bool) -> None:
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
     overlay = not rootless and sandbox.probe_overlay(workspace)
     root = sandbox.OVERLAY if overlay else sandbox.BIND
-    zygote = Zygote(control, workspace, root)
+    zygote = Zygote(control, workspace, root, rootless=rootless)
     control.send(json.dumps({"op": "ready", "root": root, "rootless": rootless}).encode())
     zygote.serve()
 
