@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hotmap.local.kubelet.hosts_file import hosts_text, pod_name
+from hotmap.local.kubelet.hosts_file import hosts_text, pod_name, process_hostname
 
 if TYPE_CHECKING:
     from tests.local.kubelet.conftest import LocalNode
@@ -33,6 +34,19 @@ def test_name_of_a_pod(spec: dict[str, Any], hostname: str, domain: str) -> None
 def test_long_name_is_cut_to_a_hostname() -> None:
     """It does not end with a hyphen."""
     assert pod_name(pod("x" * 62 + "-more")).hostname == "x" * 62
+
+
+@pytest.mark.parametrize(
+    ("spec", "hostname"),
+    [
+        ({"subdomain": "web"}, "web-0"),
+        ({"subdomain": "web", "setHostnameAsFQDN": True}, "web-0.web.shop.svc.cluster.local"),
+        ({"setHostnameAsFQDN": True}, "web-0"),
+        ({"hostNetwork": True, "hostname": "own"}, socket.gethostname()),
+    ],
+)
+def test_hostname_of_processes(spec: dict[str, Any], hostname: str) -> None:
+    assert process_hostname(pod(**spec)) == hostname
 
 
 def test_hosts_file_has_the_pod_and_its_aliases() -> None:
@@ -61,6 +75,18 @@ async def test_pod_resolves_its_own_name_and_aliases(node: LocalNode) -> None:
     address, name, alias, target = output.split()
     assert address.startswith("127.")
     assert (name, alias, target) == ("web", "10.1.2.3", "alias.example")
+
+
+async def test_hostname_file_has_the_hostname_of_the_pod(node: LocalNode) -> None:
+    output = await node.output("web", "hostname; cat /etc/hostname; echo $HOSTNAME")
+    assert output.split() == ["web"] * 3
+
+
+async def test_pod_in_host_network_has_the_name_of_the_machine(node: LocalNode) -> None:
+    """On Kubernetes it shares the node's UTS namespace."""
+    script = "hostname; cat /etc/hostname; echo $HOSTNAME"
+    output = await node.output("web", script, pod={"hostNetwork": True})
+    assert output.split() == [socket.gethostname()] * 3
 
 
 async def test_volume_takes_the_place_of_the_hosts_file(node: LocalNode) -> None:

@@ -21,8 +21,7 @@ from hotmap.local.kubelet.environment import (
     wanted_sources,
     with_runtime_defaults,
 )
-from hotmap.local.kubelet.hosts_file import PATH as HOSTS_PATH
-from hotmap.local.kubelet.hosts_file import pod_name, write_hosts_file
+from hotmap.local.kubelet.hosts_file import process_hostname, write_name_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +59,7 @@ async def start_spec(
         "hostIPs": [{"ip": node.address}],
     }
     pod = {**pod, "status": {**pod.get("status", {}), **addresses}}
-    hostname = pod_name(pod).hostname
+    hostname = process_hostname(pod)
     identity = _identity(pod_spec, container, image.root)
     own_env = make_environment(
         pod,
@@ -87,8 +86,9 @@ async def start_spec(
         # As in the image, the command `hotmap` is on the path.
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
     mounts += _hidden_by(mounts, image.places)
-    if all(mount["target"] != HOSTS_PATH for mount in mounts):
-        mounts.append(write_hosts_file(pod, address, volumes.directory / "etc-hosts"))
+    own = {mount["target"] for mount in mounts}
+    shared = write_name_files(pod, address, volumes.directory)
+    mounts += [mount for mount in shared if mount["target"] not in own]
     return {
         "argv": expand_command(image.command_of(container), own_env),
         "env": env,

@@ -1,10 +1,12 @@
-"""The names of a pod: its hostname, and its /etc/hosts, in which it finds itself and its aliases.
+"""The names of a pod: its hostname, and the files in /etc in which it finds itself and its aliases.
 
-kubernetes: pkg/kubelet/kubelet_pods.go (GeneratePodHostNameAndDomain, makeHostsMount).
+kubernetes: pkg/kubelet/kubelet_pods.go (GeneratePodHostNameAndDomain, makeHostsMount),
+kuberuntime/kuberuntime_sandbox.go (generatePodSandboxConfig).
 """
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,9 +15,10 @@ if TYPE_CHECKING:
 
     from hotmap.local.kubelet.sandbox import Mount
 
-__all__ = ["PATH", "PodName", "hosts_text", "pod_name", "write_hosts_file"]
+__all__ = ["PodName", "hosts_text", "pod_name", "process_hostname", "write_name_files"]
 
-PATH = "/etc/hosts"
+_HOSTS = "/etc/hosts"
+_HOSTNAME = "/etc/hostname"
 #: --cluster-domain
 _CLUSTER_DOMAIN = "cluster.local"
 _MAX_HOSTNAME = 63
@@ -50,23 +53,39 @@ def pod_name(pod: Mapping[str, Any]) -> PodName:
     return PodName(hostname, f"{spec['subdomain']}.{metadata['namespace']}.svc.{_CLUSTER_DOMAIN}")
 
 
-def write_hosts_file(pod: Mapping[str, Any], address: str, path: Path) -> Mount:
-    """Write the file that all containers of a pod share; return its mount.
+def process_hostname(pod: Mapping[str, Any]) -> str:
+    """Return the hostname that the processes of a pod see; with `hostNetwork` the machine's."""
+    spec = pod["spec"]
+    if spec.get("hostNetwork"):
+        return socket.gethostname()
+    hostname, domain = pod_name(pod)
+    return f"{hostname}.{domain}" if domain and spec.get("setHostnameAsFQDN") else hostname
+
+
+def write_name_files(pod: Mapping[str, Any], address: str, directory: Path) -> list[Mount]:
+    """Write the files that all containers of a pod share; return their mounts.
+
+    A runtime adds the one with the hostname (containerd: setupSandboxFiles).
 
     Raises:
-        OSError: it cannot be written, or that of the machine cannot be read.
+        OSError: one cannot be written, or the hosts file of the machine cannot be read.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(hosts_text(pod, address), errors="surrogateescape")
-    path.chmod(0o644)
-    return {"source": str(path.resolve()), "target": PATH, "read_only": False}
+    directory.mkdir(parents=True, exist_ok=True)
+    texts = {_HOSTS: hosts_text(pod, address), _HOSTNAME: f"{process_hostname(pod)}\n"}
+    mounts: list[Mount] = []
+    for target, text in texts.items():
+        path = directory / target[1:].replace("/", "-")
+        path.write_text(text, errors="surrogateescape")
+        path.chmod(0o644)
+        mounts.append({"source": str(path.resolve()), "target": target, "read_only": False})
+    return mounts
 
 
 def hosts_text(pod: Mapping[str, Any], address: str) -> str:
     """Return the content of a pod's file; with `hostNetwork` it begins with the machine's."""
     spec = pod["spec"]
     if spec.get("hostNetwork"):
-        text = _HEADER_OF_HOST_NETWORK + Path(PATH).read_text(errors="surrogateescape")
+        text = _HEADER_OF_HOST_NETWORK + Path(_HOSTS).read_text(errors="surrogateescape")
     else:
         hostname, domain = pod_name(pod)
         names = f"{hostname}.{domain}\t{hostname}" if domain else hostname
