@@ -14,6 +14,7 @@ import msgspec
 
 from hotmap.local.apiserver import openapi_v2
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, type_of
+from hotmap.local.apiserver.custom.definition_openapi import KIND, definition_schemas
 from hotmap.local.json_object import JsonObject
 from hotmap.local.version import VERSION
 
@@ -85,7 +86,7 @@ class OpenAPI:
                 kind.namespaced,
                 kind.subresources,
                 kind.verbs,
-                kind.strategy.openapi_schema(),
+                _own_schemas(kind),
             )
             for kind in self._kinds(*group_version)
         ]
@@ -155,7 +156,7 @@ def _kind_of(kind: Kind, suffix: str = "") -> JsonObject:
 def _add_kind_schemas(schemas: JsonObject, kind: Kind) -> None:
     name = _schema_name(kind)
     if type_of(kind) is None:
-        schemas[name] = _custom_schema(kind)
+        schemas.update(_own_schemas(kind))
         _add_schema(schemas, METADATA)
     else:
         _add_schema(schemas, name)
@@ -172,6 +173,16 @@ def _add_kind_schemas(schemas: JsonObject, kind: Kind) -> None:
         },
         "x-kubernetes-group-version-kind": [_kind_of(kind, "List")],
     }
+
+
+def _own_schemas(kind: Kind) -> JsonObject:
+    """Return the schemas of a kind without a type in the table, by their names."""
+    if type_of(kind) is not None:
+        return {}
+    name = _schema_name(kind)
+    if kind.group == "apiextensions.k8s.io" and kind.kind == KIND:
+        return definition_schemas(name.removesuffix(KIND))
+    return {name: _custom_schema(kind)}
 
 
 def _custom_schema(kind: Kind) -> JsonObject:

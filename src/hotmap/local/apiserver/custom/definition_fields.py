@@ -12,11 +12,11 @@ import msgspec
 
 from hotmap.local.json_object import JsonObject
 
-__all__ = ["DEFINITION_FIELDS", "prune_definition", "unknown_definition_fields"]
+__all__ = ["DEFINITION_FIELDS", "DefinitionField", "prune_definition", "unknown_definition_fields"]
 
 # NAME NUMBER TYPE; a type is s(tring), b(ool), i(nteger), d(ouble), j(son), (b)y(tes), t(ime) or a
-# message, with [] for a list and {} for a map before it. What ends in ! is written whatever it
-# holds; what ends in ? is a pointer, so that it is written whenever it was sent.
+# message, with [] for a list and {} for a map before it. What ends in ! is required, and written
+# whatever it holds; what ends in ? is a pointer, so that it is written whenever it was sent.
 _MESSAGES = {
     "Spec": "group 1 s! names 3 Names! scope 4 s! versions 7 []Version! conversion 9 Conversion? "
     "preserveUnknownFields 10 b",
@@ -35,7 +35,7 @@ _MESSAGES = {
     "Empty": "",
     "Scale": "specReplicasPath 1 s! statusReplicasPath 2 s! labelSelectorPath 3 s?",
     "Conversion": "strategy 1 s! webhook 2 Webhook?",
-    "Webhook": "clientConfig 2 Client? conversionReviewVersions 3 []s",
+    "Webhook": "clientConfig 2 Client? conversionReviewVersions 3 []s!",
     "Client": "url 3 s? service 1 Service? caBundle 2 y",
     "Service": "namespace 1 s! name 2 s! path 3 s? port 4 i?",
     "Rule": "rule 1 s! message 2 s messageExpression 3 s reason 4 s? fieldPath 5 s "
@@ -59,12 +59,15 @@ class DefinitionField(msgspec.Struct, frozen=True):
     name: str
     kind: str
     keeps_zero: bool
+    required: bool
 
 
 def _parse(text: str) -> dict[int, DefinitionField]:
     words = text.split()
     return {
-        int(number): DefinitionField(name, kind.rstrip("!?"), kind.endswith(("!", "?")))
+        int(number): DefinitionField(
+            name, kind.rstrip("!?"), kind.endswith(("!", "?")), kind.endswith("!")
+        )
         for name, number, kind in zip(words[::3], words[1::3], words[2::3], strict=True)
     }
 
