@@ -75,6 +75,15 @@ async def test_openapi_enumerates_what_a_string_may_be(
     assert schema.get("items", schema).get("enum") == values
 
 
+async def test_openapi_enumerates_the_values_of_a_map(api: Api) -> None:
+    """The map itself has no enumeration, which `kubectl explain` would show."""
+    document = (await api.get("/openapi/v3/api/v1")).body
+    status = document["components"]["schemas"]["io.k8s.api.core.v1.PersistentVolumeClaimStatus"]
+    statuses = status["properties"]["allocatedResourceStatuses"]
+    assert "enum" not in statuses
+    assert "NodeResizePending" in statuses["additionalProperties"]["enum"]
+
+
 async def test_openapi_references_lead_to_schemas(api: Api) -> None:
     for path in (await api.get("/openapi/v3")).body["paths"]:
         document = (await api.get(f"/openapi/v3/{path}")).body

@@ -242,7 +242,8 @@ def _property(field: Field) -> JsonObject:
     if field.default:
         schema["default"] = field.default
     if field.enum:
-        schema.get("items", schema)["enum"] = list(field.enum)
+        inner = schema.get("items") or schema.get("additionalProperties") or schema
+        inner["enum"] = list(field.enum)
     return schema | extensions
 
 
