@@ -147,6 +147,18 @@ def test_request_has_method_headers_and_body(tmp_path: Path) -> None:
         assert later["Authorization"] == "Bearer second"
 
 
+def test_header_replaces_the_default_in_any_case(tmp_path: Path) -> None:
+    """A request with two Host headers is refused by servers (RFC 9112, section 3.2)."""
+    volume = Volume(tmp_path / "volume", text="one")
+    headers = ("--header", "host: app.example", "--header", "USER-AGENT: reload")
+    with webhook() as endpoint:
+        with agent(tmp_path, "--dir", volume, "--url", endpoint.url, *headers) as running:
+            running.reaches("loaded")
+        sent = [(name.lower(), value) for name, value in endpoint.calls[0][2].items()]
+        assert sorted(sent)[-2:] == [("host", "app.example"), ("user-agent", "reload")]
+        assert len(dict(sent)) == len(sent)
+
+
 def test_request_body_that_is_not_utf8_is_sent(tmp_path: Path) -> None:
     """The bytes of the command line, as they are."""
     volume, body = Volume(tmp_path / "volume", text="one"), b"caf\xe9"

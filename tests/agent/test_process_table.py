@@ -75,6 +75,23 @@ def test_command_of_a_shell_is_found_rather_than_the_shell(tmp_path: Path) -> No
         shell.communicate(b"\n")
 
 
+@pytest.mark.parametrize("option", ["", " -u"])
+def test_script_with_a_long_name_is_found_by_it(tmp_path: Path, option: str) -> None:
+    """The kernel keeps 15 characters of the name; they find it, too, and others do not."""
+    program = tmp_path / "a-configuration-server"
+    program.write_text(f"#!{sys.executable}{option}\nprint(flush=True)\ninput()\n")
+    program.chmod(0o755)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([program], stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert find("name:a-configuration-server").pid == process.pid
+        assert find("name:a-configuration").pid == process.pid
+        with pytest.raises(ProcessError):
+            find("name:a-configuration-reader")
+        process.communicate(b"\n")
+
+
 def test_shell_that_is_the_program_is_found() -> None:
     """Where no other process has the text in its command line."""
     pipe = subprocess.PIPE

@@ -162,6 +162,13 @@ def _encrypted(connection: socket.socket, call: Call) -> socket.socket:
         ) from None
 
 
+#: The headers that we write ourselves; names are case-insensitive (RFC 9110, section 5.1).
+_SPELLINGS = {
+    name.lower(): name
+    for name in ("Host", "User-Agent", "Accept", "Connection", "Authorization", "Content-Length")
+}
+
+
 def encode_request(call: Call) -> bytes:
     """Encode a request: everything that is sent.
 
@@ -173,7 +180,8 @@ def encode_request(call: Call) -> bytes:
     if url.port not in (0, {"http": 80, "https": 443}[url.scheme]):
         host = f"{host}:{url.port}"
     headers = {"Host": host, "User-Agent": "hotmap-agent", "Accept": "*/*", "Connection": "close"}
-    headers.update(call.headers)
+    for name, value in call.headers:
+        headers[_SPELLINGS.get(name.lower(), name)] = value
     if authorization := _authorization(call):
         headers["Authorization"] = authorization
     body = call.body.encode("utf-8", "surrogateescape")

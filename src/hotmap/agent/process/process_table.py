@@ -340,6 +340,10 @@ _images: dict[Process, tuple[int, float]] = {}
 _trusted: dict[str, tuple[tuple[int, int], Process]] = {}
 
 
+#: Characters that the kernel keeps of a program's name (linux: TASK_COMM_LEN, with a zero byte).
+_MAX_NAME = 15
+
+
 def _matching(kind: str, value: str) -> Iterator[Process]:
     ours = command_of(os.getpid())
     for pid in _pids():
@@ -358,7 +362,12 @@ def _has_name(pid: int, name: str) -> bool:
     words = command_of(pid).split(" ")
     # nginx and postgres rewrite their command line to "nginx: master process …".
     first = words[0].rstrip(":").rpartition("/")[2]
-    return name in (first, _name_of(pid))
+    known = _name_of(pid)
+    if name in (first, known):
+        return True
+    # Of a script with a longer name: its command line begins with the interpreter and its option.
+    is_cut = len(known) == _MAX_NAME and name.startswith(known)
+    return is_cut and any(word.rpartition("/")[2] == name for word in words[1:3])
 
 
 def _has_text(pid: int, text: str) -> bool:
