@@ -87,7 +87,7 @@ def test_absent_optional_source_is_said_to_be_missing() -> None:
     taken = snapshot(deployment(OPTIONAL), app(), policy=FOLLOWED)
     assert decide(taken).assessment.reason == (
         "ConfigMap shop/app is new to hotmap: now tracking; "
-        "ConfigMap shop/other is optional and missing: now tracking"
+        "ConfigMap shop/other does not exist, and is not required: now tracking"
     )
 
 

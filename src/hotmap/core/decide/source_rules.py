@@ -223,7 +223,7 @@ def _assess_unknown(case: Case) -> Finding:
     consumer = snapshot.consumer
     what = "is new to hotmap"
     if not current.exists and not current.required:
-        return case.find(Verdict.ADOPT, "is optional and missing: now tracking")
+        return case.find(Verdict.ADOPT, "does not exist, and is not required: now tracking")
     if not current.exists or not reads_at_start(snapshot, current):
         return case.find(Verdict.ADOPT, f"{what}: now tracking")
     if not snapshot.policy.catch_up:
