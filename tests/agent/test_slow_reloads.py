@@ -165,13 +165,22 @@ def test_load_under_way_does_not_confirm_newer_content(tmp_path: Path) -> None:
             assert "has not changed" in running.reaches("failing")["message"]
 
 
-def test_newer_content_waits_for_the_load_and_not_for_later_probes(tmp_path: Path) -> None:
-    """The first probe confirms a load after 4.5 s of 5; the second one would take 5 s more."""
+@pytest.mark.parametrize("by_command", [False, True])
+def test_newer_content_waits_for_the_load_and_not_for_later_probes(
+    tmp_path: Path, by_command: bool
+) -> None:
+    """The first probe confirms a load after 4.5 s of 5; the second one would take 5 s more.
+
+    A command that tells the program to load still runs when the newer content arrives.
+    """
     volume, healthy = Volume(tmp_path / "volume", text="one"), tmp_path / "healthy"
     healthy.touch()
     with slow_program(tmp_path, volume, seconds=4.5) as process:
+        action = ["--signal", "HUP", "--process", process]
+        if by_command:
+            action = ["--exec", f"sh -c 'kill -HUP $(cat {tmp_path}/pid); sleep 2'"]
         flags = (
-            *("--dir", volume, "--signal", "HUP", "--process", process),
+            *("--dir", volume, *action),
             *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "5s"),
             *("--verify", f"exec test -e {healthy}"),
         )

@@ -68,9 +68,12 @@ class RuleAttempts:
         now = self._context.loop.now()
         if self._attempt is not None and not self._attempt.give_up():
             self._next = command
-            if (wait := self._attempt.loading_until - now) > 0:
-                # Later probes may take longer than the load that the first ones have waited for.
-                self._context.loop.after(wait, self._begin_next)
+            # Later probes may take longer than the load that the first ones have waited for. It has
+            # not begun while a command runs.
+            wait = self._attempt.loading_until - now
+            if wait <= 0:
+                wait = self._context.settings.actions.verify_timeout
+            self._context.loop.after(wait, self._begin_next)
             return
         self._attempt = self._next = None  # what would come next is about older content
         evidence = self._find_evidence(command)
