@@ -353,7 +353,13 @@ def test_workers_probe_needs_a_worker(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "needed", "expected"),
-    [("worker", TIMEOUT, False), ("worker", 0.0, True), ("haproxy", TIMEOUT, True)],
+    [
+        ("worker", TIMEOUT, False),
+        ("worker", 0.0, True),
+        ("haproxy", TIMEOUT, True),
+        ("/usr/bin/qemu-x86_64 /usr/local/sbin/haproxy -W", TIMEOUT, True),
+        ("app-worker haproxy", TIMEOUT, False),
+    ],
 )
 def test_workers_probe_waits_for_new_workers_that_stay(
     name: str, needed: float, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

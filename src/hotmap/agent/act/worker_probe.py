@@ -165,9 +165,11 @@ class WorkerProbe:
 def _is_haproxy(line: str) -> bool:
     """Whether a worker runs haproxy, and not another program with that word in an argument.
 
-    The second word is its program where an interpreter or an emulator runs it.
+    The second word is its path where an interpreter or an emulator runs it.
     """
-    return any(word.rpartition("/")[2] == _ONE_WORKER for word in line.split(" ")[1:3])
+    program, _, rest = line.partition(" ")[2].partition(" ")
+    run = rest.partition(" ")[0]
+    return program.rpartition("/")[2] == _ONE_WORKER or run.endswith(f"/{_ONE_WORKER}")
 
 
 def _hand_over(starts: list[float]) -> float:
