@@ -13,7 +13,14 @@ from tests.controller.pod_check_results import (
     status,
     wait_for_state,
 )
-from tests.controller.world import REREADS, Object, World, both, files
+from tests.controller.world import REREADS, Object, World, both, files, rfc3339
+
+#: Reads all data keys of app into its environment.
+IMPORTS = {
+    "containers": [
+        {"name": "main", "image": "app:1", "envFrom": [{"configMapRef": {"name": "app"}}]}
+    ]
+}
 
 
 async def test_older_pods_of_adopted_workload_are_latent(world: World) -> None:
@@ -49,9 +56,7 @@ async def test_younger_pods_are_current(world: World, after: float) -> None:
 async def test_data_key_that_was_removed_before_the_first_sight(world: World) -> None:
     """Nothing in the source says when, but it was written after the pod, which may have the key."""
     await world.config_map(LEVEL="info", MODE="a")
-    imports = [{"configMapRef": {"name": "app"}}]
-    spec = {"containers": [{"name": "main", "image": "app:1", "envFrom": imports}]}
-    await world.workload(spec=spec)
+    await world.workload(spec=IMPORTS)
     await world.pod("web-1", started=time.time() + 5)
     await world.edit(MODE=None)
     async with world.controller(pod_checks=SOON) as controller:
@@ -70,9 +75,7 @@ async def test_pod_that_was_older_than_its_source_stays_so_when_it_is_written(
 ) -> None:
     """Each write of the pod gives it a newer version; what it has read stays the same."""
     await world.config_map(LEVEL="info", MODE="a")
-    imports = [{"configMapRef": {"name": "app"}}]
-    spec = {"containers": [{"name": "main", "image": "app:1", "envFrom": imports}]}
-    await world.workload(spec=spec)
+    await world.workload(spec=IMPORTS)
     await world.pod("web-1", started=time.time() + 5)
     await world.edit(MODE=None)
     async with world.controller(pod_checks=SOON) as controller:
@@ -86,6 +89,43 @@ async def test_pod_that_was_older_than_its_source_stays_so_when_it_is_written(
         await wait_for_state(world, controller, "latent")
         await world.pod("web-2", started=time.time() + 5)
         await world.registry.delete("pods", "default", "web-1", grace_period=0)
+        await wait_for_state(world, controller, "current")
+
+
+def _restarted(pod: Object) -> Object:
+    running = {"running": {"startedAt": rfc3339(time.time())}}
+    container = {**pod["status"]["containerStatuses"][0], "restartCount": 1, "state": running}
+    return {**pod, "status": {**pod["status"], "containerStatuses": [container]}}
+
+
+async def test_restart_of_a_pod_that_was_older_than_its_source_is_noticed(world: World) -> None:
+    """Its container reads the environment anew, so it is no longer in doubt."""
+    await world.config_map(LEVEL="info", MODE="a")
+    await world.workload(spec=IMPORTS)
+    await world.pod("web-1", started=time.time() + 5)
+    await world.edit(MODE=None)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "latent")
+        await asyncio.sleep(120)
+        await world.registry.modify(
+            "pods", "default", "web-1", _restarted, subresource="status", manager="kubelet"
+        )
+        await wait_for_state(world, controller, "current")
+
+
+async def test_pod_that_was_older_than_one_source_is_not_older_than_others(world: World) -> None:
+    """Once that source is edited, it is known what the pod has of it."""
+    await world.config_map("other", LEVEL="info")
+    await world.config_map(LEVEL="info", MODE="a")
+    spec = files()
+    spec["containers"][0]["envFrom"] = [{"configMapRef": {"name": "other"}}]
+    await world.workload(spec=spec, annotations=REREADS)
+    await world.pod("web-1", started=time.time() + 5, spec=spec)
+    await world.edit(MODE=None)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "latent")
+        await world.edit(LEVEL="debug")
+        await asyncio.sleep(200)
         await wait_for_state(world, controller, "current")
 
 

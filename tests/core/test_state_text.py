@@ -80,8 +80,9 @@ RECORD = Record(
 
 LINE = (
     '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false,"zR",3.5,true,'
-    'false,false,0.0,"",null]],[[1.5,2.5]],[["kH3x.abc",9.0,false,false]],1,[[3.0,4.5],1,["a1","b2"],"r3"],'
-    '"kH3x.abc",2,"shop",[8.0,"removed kH3x.abc"],7.0,"kH3x.def",[],[],null,0.0,0.0]'
+    'false,false,0.0,"",null,0.0]],[[1.5,2.5]],[["kH3x.abc",9.0,false,false]],1,'
+    '[[3.0,4.5],1,["a1","b2"],"r3"],"kH3x.abc",2,"shop",[8.0,"removed kH3x.abc"],7.0,'
+    '"kH3x.def",[],[],null,0.0]'
 )
 
 
@@ -95,7 +96,7 @@ def test_record_without_a_pod_check_needs_one() -> None:
         proven_since=0.0,
         healed="",
     )
-    line = LINE.removesuffix(',2,"shop",[8.0,"removed kH3x.abc"],7.0,"kH3x.def",[],[],null,0.0,0.0]')
+    line = LINE.removesuffix(',2,"shop",[8.0,"removed kH3x.abc"],7.0,"kH3x.def",[],[],null,0.0]')
     assert read_shard(f"{HEADER}\n{line}]\n") == {"6f0c": earlier}
 
 
@@ -103,7 +104,7 @@ def test_record_without_whole_content_is_read() -> None:
     """As it was written before the whole content and the time of a change were kept."""
     (source,) = RECORD.sources
     earlier = msgspec.structs.replace(source, content="", changed_by=None, edited=False)
-    line = LINE.replace(',"zR",3.5,true,false,false,0.0,"",null]', "]")
+    line = LINE.replace(',"zR",3.5,true,false,false,0.0,"",null,0.0]', "]")
     assert read_shard(f"{HEADER}\n{line}\n")["6f0c"].sources == (earlier,)
 
 

@@ -70,7 +70,11 @@ def current_records() -> list[Record]:
     """Return the same records with what the current version added."""
     first, second = RECORDS
     edited = msgspec.structs.replace(
-        first.sources[0], edited=True, adopted="1042", start=StartRecord(1780.0)
+        first.sources[0],
+        edited=True,
+        adopted="1042",
+        start=StartRecord(1780.0),
+        older_starts_until=1640.0,
     )
     pinned = msgspec.structs.replace(first.sources[1], pinned=True, shared_at=1788.0)
     rolls = RolloutTimes((1500.0, 1600.0), 1, ("a", "b"), "released")
@@ -86,7 +90,6 @@ def current_records() -> list[Record]:
             files_at_start=True,
             retired=(msgspec.structs.replace(first.retired[0], observed=True, unmarked=True),),
             replaced_at=1655.0,
-            older_pods_until=1640.0,
         ),
         second,
     ]

@@ -20,6 +20,7 @@ from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
+from hotmap.core.decide.record_evidence import with_older_pods
 from hotmap.core.errors import HotmapError
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -194,10 +195,10 @@ class PodCheckResults:
 
     def _record_older_pods(self, record: Record, result: PodCheckResult) -> Record:
         """Record which pods are older than an adopted source: later checks do not show it."""
-        if result.older_pods_until > record.older_pods_until:
-            record = msgspec.structs.replace(record, older_pods_until=result.older_pods_until)
-            self._put(record)
-        return record
+        noted = with_older_pods(record, [proof.pod.start for proof in result.pods])
+        if noted is not record:
+            self._put(noted)
+        return noted
 
     def _record_result(self, record: Record, pods_checked: PodCheck) -> None:
         if record.pods_checked is not pods_checked:

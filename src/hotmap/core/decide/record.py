@@ -378,7 +378,6 @@ def record_applied(
         namespace=consumer.key.namespace,
         former=former_immutable(known.values(), is_served),
         immutable_uses=remaining_immutable_uses(before, results, is_served),
-        older_pods_until=before.older_pods_until,
     )
 
 

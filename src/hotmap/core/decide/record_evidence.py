@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from hotmap.core.decide.assessment import CHANGED, Verdict
 from hotmap.core.decide.decision import Decision
-from hotmap.core.decide.evidence import MARGIN
+from hotmap.core.decide.evidence import MARGIN, PodStart
 from hotmap.core.decide.snapshot import Snapshot, changed_before
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, StartRecord, records_by_source
+from hotmap.core.resource_version import version_number
 
-__all__ = ["with_evidence", "with_first_evidence"]
+__all__ = ["with_evidence", "with_first_evidence", "with_older_pods"]
 
 
 def with_evidence(record: Record, decision: Decision) -> Record:
@@ -28,6 +31,27 @@ def with_first_evidence(record: Record, decision: Decision) -> Record:
     snapshot = decision.snapshot
     record = msgspec.structs.replace(record, proven_since=_proven_since_creation(snapshot))
     return _with_reading(_with_adopted(record, decision), snapshot)
+
+
+def with_older_pods(record: Record, pods: Sequence[PodStart]) -> Record:
+    """Note which pods are older than a source that was adopted; the same record if none is new."""
+    sources = tuple(_with_older_starts(source, pods) for source in record.sources)
+    if sources == record.sources:
+        return record
+    return msgspec.structs.replace(record, sources=sources)
+
+
+def _with_older_starts(source: SourceRecord, pods: Iterable[PodStart]) -> SourceRecord:
+    if not (source.adopted and source.estimated):
+        return source
+    adopted = version_number(source.adopted)
+    older = [pod for pod in pods if 0 < pod.version < adopted]
+    starts = [span.earliest for pod in older for span in pod.containers]
+    until = max((pod.created for pod in older), default=0.0)
+    until = max((until, source.older_starts_until, *starts))
+    if until == source.older_starts_until:
+        return source
+    return msgspec.structs.replace(source, older_starts_until=until)
 
 
 def _with_proof(record: Record, decision: Decision) -> Record:
@@ -151,26 +175,24 @@ def _with_adopted(record: Record, decision: Decision) -> Record:
     template = snapshot.template
     is_new = template is not None and template.created and snapshot.now - template.at < MARGIN
 
-    def adopted_version(source: SourceRecord) -> str:
+    def with_adoption(source: SourceRecord) -> SourceRecord:
         name = source.kind, source.name
         before, verdict = known.get(name), verdicts.get(name)
+        version, older = "", 0.0
         if before is None or not before.uid:
             # A creation is a change, for which the starts of the pods were compared.
             created = before is not None and not before.pinned and snapshot.policy.reload_on_create
             is_adopted = verdict is Verdict.ADOPT and not created and not is_new
-            return source.resource_version if is_adopted else ""
-        is_same = (before.frozen, before.live) == (source.frozen, source.live)
-        return before.adopted if is_same and verdict not in CHANGED else ""
+            version = source.resource_version if is_adopted else ""
+        elif (before.frozen, before.live) == (source.frozen, source.live) and (
+            verdict not in CHANGED
+        ):
+            version, older = before.adopted, before.older_starts_until
+        if (source.adopted, source.older_starts_until) == (version, older):
+            return source
+        return msgspec.structs.replace(source, adopted=version, older_starts_until=older)
 
-    return msgspec.structs.replace(
-        record,
-        sources=tuple(
-            source
-            if source.adopted == (version := adopted_version(source))
-            else msgspec.structs.replace(source, adopted=version)
-            for source in record.sources
-        ),
-    )
+    return msgspec.structs.replace(record, sources=tuple(map(with_adoption, record.sources)))
 
 
 def _with_reading(record: Record, snapshot: Snapshot) -> Record:

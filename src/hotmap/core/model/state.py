@@ -117,6 +117,10 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     adopted: str = ""
     #: The last change of the data keys in frozen use, if it differs from that of all; None: equal.
     start: StartRecord | None = None
+    #: Until when containers have started of pods that are older than the adopted version. Only the
+    #: first check shows that, since each write of a pod gives it a newer version. POSIX seconds of
+    #: the API server; 0: there are none.
+    older_starts_until: float = 0.0
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -268,10 +272,6 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: The content was replaced and has come back: pods with the template's revision that started
     #: before it was replaced have it. POSIX seconds of the API server; 0: not so, or not known.
     replaced_at: float = 0.0
-    #: When the newest pod was created that is older than the version with which a source was
-    #: adopted. Only the first check shows that, since each write of a pod gives it a newer version.
-    #: POSIX seconds of the API server; 0: there is none.
-    older_pods_until: float = 0.0
 
 
 def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:

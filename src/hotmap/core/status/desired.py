@@ -17,6 +17,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import ClassMounts
 from hotmap.core.model.references import UseKind
+from hotmap.core.model.state import SourceRecord
 from hotmap.core.resource_version import version_number
 from hotmap.core.target import Target
 
@@ -101,8 +102,8 @@ class DesiredContent(NamedTuple):
     estimated: bool = False
     #: The newest resourceVersion with which such a source was adopted; 0: none.
     adopted_version: int = 0
-    #: When the newest pod was created that was found to be older; -inf: there is none.
-    older_pods_until: float = -inf
+    #: Until when containers have started of pods that were found to be older; -inf: there are none.
+    older_starts_until: float = -inf
     #: Whether the last change replaced content that a pod may have that started within the same
     #: second.
     edited: bool = False
@@ -198,7 +199,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in (*known, *read)),
         adopted_version=_adopted_version(snapshot),
-        older_pods_until=_older_pods_until(snapshot),
+        older_starts_until=_older_starts_until(snapshot),
         edited=any(source.edited or source.modified for source in known),
         files_edited_since=max((_edited_since(each, adopted) for each in files), default=-inf),
         files_awaited=max(
@@ -221,18 +222,20 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
 
 def _adopted_version(snapshot: Snapshot) -> int:
     """Return the newest version with which a source was adopted whose last change is estimated."""
-    versions = (
-        version_number(recorded.adopted)
+    return max((version_number(each.adopted) for each in _undated(snapshot)), default=0)
+
+
+def _older_starts_until(snapshot: Snapshot) -> float:
+    """Return until when containers of pods have started that are older; -inf: there are none."""
+    return max((each.older_starts_until or -inf for each in _undated(snapshot)), default=-inf)
+
+
+def _undated(snapshot: Snapshot) -> list[SourceRecord]:
+    return [
+        recorded
         for source, recorded in snapshot.recorded_sources()
-        if source.estimated
-    )
-    return max(versions, default=0)
-
-
-def _older_pods_until(snapshot: Snapshot) -> float:
-    """Return when the newest pod was created that is older than such a version; -inf: none is."""
-    until = snapshot.record.older_pods_until if snapshot.record else 0.0
-    return until if until and _adopted_version(snapshot) else -inf
+        if source.estimated and recorded.adopted
+    ]
 
 
 def _unobserved_immutable(snapshot: Snapshot) -> tuple[tuple[ObjectKey, float], ...]:

@@ -11,7 +11,6 @@ from hotmap.core.status.agent_answers import AgentReport
 from hotmap.core.status.consumer import ConsumerStatus, RolloutProgress, status_from_pods
 from hotmap.core.status.desired import DesiredContent, has_current_template
 from hotmap.core.status.observed_pods import ObservedPod
-from hotmap.core.status.pod_facts import is_older
 from hotmap.core.status.pods import PodProof, pod_proofs
 from hotmap.core.status.stage import Confidence
 
@@ -34,9 +33,6 @@ class PodCheckResult(NamedTuple):
     #: Seconds until the content has reached the pods that only have to wait for it; inf: there are
     #: none.
     reached_in: float = inf
-    #: When the newest pod was created that is older than an adopted source, POSIX seconds; 0: none
-    #: is.
-    older_pods_until: float = 0.0
 
 
 def conclude_from_pods(
@@ -63,8 +59,7 @@ def conclude_from_pods(
     )
     status = status_from_pods(snapshot.consumer, proofs, desired, progress=progress)
     confirmed_in = 0.0 if agents is not None else _confirmed_in(proofs, now)
-    older = max((pod.start.created for pod in pods if is_older(pod, desired)), default=0.0)
-    return PodCheckResult(desired, proofs, status, confirmed_in, _reached_in(proofs, now), older)
+    return PodCheckResult(desired, proofs, status, confirmed_in, _reached_in(proofs, now))
 
 
 def _reached_in(proofs: Sequence[PodProof], now: float) -> float:

@@ -14,7 +14,7 @@ from hotmap.core.status.desired import DesiredContent, StartChange, without_time
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.stage import Confidence, Stage, stage_by_time, weakest
 
-__all__ = ["KUBELET_SYNC", "MADE_AFTER", "WAITED", "PodFacts", "is_older"]
+__all__ = ["KUBELET_SYNC", "MADE_AFTER", "WAITED", "PodFacts"]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
@@ -55,7 +55,7 @@ class PodFacts:
         #: Whether all pods are of a template that was written for the desired content.
         self.template_current = template_current
         #: Whether a source was written after the pod, and nothing shows when.
-        self.is_undated = pod.start.created <= desired.older_pods_until or is_older(pod, desired)
+        self._is_older = 0 < pod.start.version < desired.adopted_version
         self.announcement = agent_announcement(self.desired, pod, now)
         self._changes_of = changes_of
 
@@ -63,6 +63,13 @@ class PodFacts:
         """List the last changes of what a container has read at its start from some sources."""
         changes = self._changes_of(read)
         return changes if self.replaced is None else map(StartChange.without_times, changes)
+
+    def is_undated(self, at: float) -> bool:
+        """Return whether a source was written after the pod had something, and nothing shows when.
+
+        Any write of the pod gives it a newer version, and the record keeps what it showed before.
+        """
+        return self._is_older or at <= self.desired.older_starts_until
 
     def known_by_time(
         self, at: float, changed: float | None, *, edited: bool | None = None
@@ -73,7 +80,7 @@ class PodFacts:
         if changed is None and self.replaced is not None:
             return self.kept_by_kubelet()
         if self.desired.estimated and stage.reached and changed != -inf:
-            if self.is_undated:
+            if self.is_undated(at):
                 return Stage(Confidence.UNKNOWN, _UNDATED)
             return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
         return stage
@@ -120,14 +127,6 @@ class PodFacts:
             return None
         others = self.known_by_time(mounted, desired.files_not_awaited)
         return weakest((others, WAITED)) if others.reached else None
-
-
-def is_older(pod: ObservedPod, desired: DesiredContent) -> bool:
-    """Return whether a pod shows that an adopted source was written after it.
-
-    Any write of the pod ends that; `DesiredContent.older_pods_until` keeps it.
-    """
-    return 0 < pod.start.version < desired.adopted_version
 
 
 def _find_replaced(desired: DesiredContent, pod: ObservedPod) -> ObjectKey | None:

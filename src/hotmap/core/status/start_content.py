@@ -93,7 +93,7 @@ def _sub_path_by_time(
     """
     started, changed, pod = container.span.earliest, change.sub_path_at, facts.pod
     by_time = facts.known_by_time(mounted, changed, edited=change.edited)
-    if by_time.reached or changed is None or facts.is_undated:
+    if by_time.reached or changed is None or facts.is_undated(mounted):
         return by_time
     if started >= changed + KUBELET_SYNC:
         return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
@@ -114,7 +114,7 @@ def _files_at_start(facts: PodFacts, started: float, mounted: float) -> Stage:
     """
     changed = facts.desired.files_changed
     by_time = facts.known_by_time(mounted, changed)
-    if by_time.reached or changed is None or facts.is_undated:
+    if by_time.reached or changed is None or facts.is_undated(mounted):
         return by_time
     if started >= changed + KUBELET_SYNC:
         return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
@@ -190,7 +190,9 @@ def _or_by_agent(
         return stage
     if (reported := restart_stage(facts.agent, facts.announcement)) is not None:
         return reported
-    if changed is None or facts.replaced is not None or facts.is_undated:
+    if changed is None or facts.replaced is not None:
+        return stage
+    if facts.is_undated(container.span.earliest):
         return stage
     if change.estimated or is_before(facts.pod.nudged_at, changed):
         return stage
