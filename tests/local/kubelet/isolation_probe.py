@@ -108,7 +108,12 @@ async def share_processes(runtime: Runtime) -> dict[str, object]:
 async def failures(runtime: Runtime) -> list[str]:
     texts = []
     missing = [{"source": "/nowhere/at/all", "target": "/x", "read_only": True}]
-    for wrong in (spec("no-such-program"), spec("/etc/passwd"), spec("true", mounts=missing)):
+    for wrong in (
+        spec("no-such-program"),
+        spec("/etc/passwd"),
+        spec("true", mounts=missing),
+        spec("true", user=-1),
+    ):
         try:
             await runtime.run(wrong, lambda *_: None)
         except StartFailed as error:

@@ -50,7 +50,12 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
     work = open_directory / user
     work.mkdir()
     python = sys.executable
+    prefix: list[str] = []
     options: dict[str, Any] = {}
+    if user == "root of a namespace":
+        prefix = ["unshare", "--user", "--map-root-user"]
+        allowed = shutil.which("unshare") is not None and _runs(python, prefix, options)
+        requires("unshare", available=allowed, reason="unshare(1) cannot make a user namespace")
     if user == "unprivileged" and os.geteuid() == 0:
         try:
             os.chown(work, NOBODY, NOBODY)
@@ -59,9 +64,11 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
         options = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         # The interpreter of a virtual environment may lie that other users may not read.
         python = "/usr/bin/python3"
-        requires("python-for-nobody", available=_runs(python, options), reason=f"no {python}")
+        requires(
+            "python-for-nobody", available=_runs(python, prefix, options), reason=f"no {python}"
+        )
     answer = subprocess.run(
-        [python, "-B", str(open_directory / "probe.py"), str(work)],
+        [*prefix, python, "-B", str(open_directory / "probe.py"), str(work)],
         env={"PYTHONPATH": str(open_directory / "src"), "PATH": os.defpath},
         cwd="/",
         capture_output=True,
@@ -75,17 +82,15 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
     return {**result, "directory": work}
 
 
-def _runs(python: str, options: dict[str, Any]) -> bool:
-    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+def _runs(python: str, prefix: list[str], options: dict[str, Any]) -> bool:
+    check = [*prefix, python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
     try:
-        return (
-            subprocess.run([python, "-c", check], cwd="/", check=False, **options).returncode == 0
-        )
+        return subprocess.run(check, cwd="/", check=False, **options).returncode == 0
     except OSError:
         return False
 
 
-@pytest.fixture(scope="module", params=["root", "unprivileged"])
+@pytest.fixture(scope="module", params=["root", "root of a namespace", "unprivileged"])
 def probed(request: pytest.FixtureRequest, open_directory: Path) -> dict[str, Any]:
     if request.param == "root":
         requires("root", available=os.geteuid() == 0, reason="the tests do not run as root")
@@ -139,11 +144,13 @@ def test_containers_share_process_namespace(probed: dict[str, Any]) -> None:
 
 
 def test_start_failure_names_its_cause(probed: dict[str, Any]) -> None:
-    """A command that cannot be executed and a volume that is not there are named."""
-    program, permission, volume = probed["failures"]
+    """A command that cannot be executed, a missing volume and an impossible user are named."""
+    program, permission, volume, user = probed["failures"]
     assert program == 'exec: "no-such-program": executable file not found in $PATH'
     assert permission == 'exec: "/etc/passwd": permission denied'
     assert "/nowhere/at/all" in volume
+    assert user.startswith("run as user -1 and group 0: ")
+    assert user.endswith("Invalid argument")
 
 
 def test_containers_have_the_users_that_they_ask_for(probed: dict[str, Any]) -> None:

@@ -34,6 +34,7 @@ from hotmap.local.kubelet.env_file import EnvFileError, read_env_file
 from hotmap.local.kubelet.environment import ConfigError, FileName, SourceName, expand_sub_path
 from hotmap.local.kubelet.error_text import error_text
 from hotmap.local.kubelet.restart_policy import all_containers
+from hotmap.local.kubelet.user_namespaces import has_other_users
 from hotmap.volume.atomic_writer import AtomicWriter
 
 if TYPE_CHECKING:
@@ -376,7 +377,7 @@ def give_to_group(path: Path, group: int, *, read_only: bool) -> None:
 def _given_group(spec: Mapping[str, Any]) -> int | None:
     """Return the fsGroup; None unless root, since only root can change a file's group."""
     group: int | None = (spec.get("securityContext") or {}).get("fsGroup")
-    return group if os.geteuid() == 0 else None
+    return group if has_other_users() else None
 
 
 def _common_user(spec: Mapping[str, Any]) -> int | None:
@@ -390,7 +391,7 @@ def _common_user(spec: Mapping[str, Any]) -> int | None:
         for container in all_containers(spec)
     }
     user: int | None = next(iter(users)) if len(users) == 1 else None
-    return user if os.geteuid() == 0 else None
+    return user if has_other_users() else None
 
 
 def _token_paths(volume: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-__all__ = ["UserNamespaces", "enter_new_user_namespace"]
+__all__ = ["UserNamespaces", "enter_new_user_namespace", "has_other_users"]
 
 #: Maximum bytes of the message why there is no namespace.
 _MAX_ERROR = 2048
@@ -49,6 +49,21 @@ class UserNamespaces:
         ids = user or 0, group or 0
         if any(ids):
             linux.setns(self._namespaces[ids], linux.CLONE_NEWUSER)
+
+
+def has_other_users() -> bool:
+    """Return whether this process may take other users and give files to them.
+
+    Root may, unless it is root only of a namespace with one user, as after `unshare -r`.
+    """
+    if os.geteuid() != 0:
+        return False
+    try:
+        with open("/proc/self/setgroups", encoding="ascii") as file:
+            return file.read().strip() == "allow"
+    except FileNotFoundError:
+        # A kernel without user namespaces.
+        return True
 
 
 def enter_new_user_namespace(user: int, group: int, *, others: int = 0) -> None:

@@ -42,7 +42,11 @@ import termios
 from hotmap.local.kubelet import linux, sandbox
 from hotmap.local.kubelet.error_text import error_text
 from hotmap.local.kubelet.shared_processes import SharedProcesses, own_mounts
-from hotmap.local.kubelet.user_namespaces import UserNamespaces, enter_new_user_namespace
+from hotmap.local.kubelet.user_namespaces import (
+    UserNamespaces,
+    enter_new_user_namespace,
+    has_other_users,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,17 +81,15 @@ class Child:
 class Zygote:
     """Serves one control socket until the other end closes it."""
 
-    def __init__(
-        self, control: socket.socket, workspace: str, root: str, *, rootless: bool
-    ) -> None:
+    def __init__(self, control: socket.socket, workspace: str, root: str) -> None:
         self._control = control
         self._workspace = workspace
         self._root = root
         self._self = os.pidfd_open(os.getpid())
         self._children: dict[int, Child] = {}
         self._shared = SharedProcesses()
-        #: None: containers may have any user.
-        self._users = UserNamespaces() if rootless else None
+        #: None: containers take the users themselves.
+        self._users = None if has_other_users() else UserNamespaces()
         self._poll = select.poll()
 
     def serve(self) -> None:
@@ -298,13 +300,17 @@ def _enter_directory(path: str) -> None:
 
 
 def _take_identity(user: int | None, group: int | None, groups: list[int] | None) -> None:
-    if groups or group is not None or user is not None:
-        os.setgroups(groups or [])
-    if group is not None or user is not None:
-        # A user without a group has the root group (CRI: LinuxContainerSecurityContext).
-        os.setgid(group or 0)
-    if user is not None:
-        os.setuid(user)
+    try:
+        if groups or group is not None or user is not None:
+            os.setgroups(groups or [])
+        if group is not None or user is not None:
+            # A user without a group has the root group (CRI: LinuxContainerSecurityContext).
+            os.setgid(group or 0)
+        if user is not None:
+            os.setuid(user)
+    except OSError as error:
+        text = f"run as user {user or 0} and group {group or 0}: {error.strerror}"
+        raise OSError(error.errno, text) from None
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
@@ -344,7 +350,7 @@ def _serve(control: socket.socket, workspace: str, *, rootless: bool) -> None:
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
     overlay = not rootless and sandbox.probe_overlay(workspace)
     root = sandbox.OVERLAY if overlay else sandbox.BIND
-    zygote = Zygote(control, workspace, root, rootless=rootless)
+    zygote = Zygote(control, workspace, root)
     control.send(json.dumps({"op": "ready", "root": root, "rootless": rootless}).encode())
     zygote.serve()
 
