@@ -53,9 +53,7 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
     prefix: list[str] = []
     options: dict[str, Any] = {}
     if user == "root of a namespace":
-        prefix = ["unshare", "--user", "--map-root-user"]
-        allowed = shutil.which("unshare") is not None and _runs(python, prefix, options)
-        requires("unshare", available=allowed, reason="unshare(1) cannot make a user namespace")
+        prefix = _in_namespace()
     if user == "unprivileged" and os.geteuid() == 0:
         try:
             os.chown(work, NOBODY, NOBODY)
@@ -80,6 +78,14 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(answer.stdout)
     requires("namespaces", available="refused" not in result, reason=str(result))
     return {**result, "directory": work}
+
+
+def _in_namespace() -> list[str]:
+    """Return the beginning of a command that runs as root of a user namespace with one user."""
+    prefix = ["unshare", "--user", "--map-root-user"]
+    allowed = _runs(sys.executable, prefix, {})
+    requires("unshare", available=allowed, reason="unshare(1) cannot make a user namespace")
+    return prefix
 
 
 def _runs(python: str, prefix: list[str], options: dict[str, Any]) -> bool:
@@ -194,3 +200,23 @@ def test_missing_isolation_is_reported_with_remedy(open_directory: Path) -> None
     assert message.startswith("pods cannot be isolated on this machine (")
     assert "run as root, or allow unprivileged user namespaces" in message
     assert "\n" not in message
+
+
+def test_limit_of_user_namespaces_is_named(open_directory: Path) -> None:
+    """A user for whom no namespace is left gets one sentence; the others run as before."""
+    work = open_directory / "limited"
+    work.mkdir()
+    script = 'echo 1 > /proc/sys/user/max_user_namespaces; exec "$@"'
+    probe = [sys.executable, "-B", str(open_directory / "probe.py"), str(work), "--only-users"]
+    answer = subprocess.run(
+        [*_in_namespace(), "sh", "-c", script, "sh", *probe],
+        env={"PYTHONPATH": str(open_directory / "src"), "PATH": os.defpath},
+        cwd="/",
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert answer.returncode == 0, answer.stderr.decode()
+    why = "the limit of user namespaces is reached (sysctl user.max_user_namespaces)"
+    seen = json.loads(answer.stdout)["users"]
+    assert seen == ["1", f"run as user 2 and group 0: {why}", "1", "0"]

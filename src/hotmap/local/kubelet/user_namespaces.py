@@ -10,6 +10,7 @@ with system calls only; standard library only.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 
@@ -75,7 +76,13 @@ def enter_new_user_namespace(user: int, group: int, *, others: int = 0) -> None:
         OSError: the kernel does not allow it.
     """
     own_user, own_group = os.geteuid(), os.getegid()
-    linux.unshare(linux.CLONE_NEWUSER | others)
+    try:
+        linux.unshare(linux.CLONE_NEWUSER | others)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        text = "the limit of user namespaces is reached (sysctl user.max_user_namespaces)"
+        raise OSError(error.errno, text) from None
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {own_user} 1"),
