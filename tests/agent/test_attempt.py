@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.agent.agents import eventually
+from tests.agent.agents import eventually, run_program
 
 from hotmap.agent.act.attempt import Attempt, ContentHistory
 from hotmap.agent.decide.facts import AttemptFinished, StartAttempt
@@ -27,12 +26,11 @@ def pidfile(tmp_path: Path) -> Iterator[Path]:
         f"pathlib.Path({str(tmp_path / 'ready')!r}).touch(); time.sleep(600)"
     )
     words = [sys.executable, "-S", "-c", blocks]
-    with subprocess.Popen(words) as process:
+    with run_program(words) as process:
         eventually((tmp_path / "ready").exists)
         path = tmp_path / "pid"
         path.write_text(str(process.pid))
         yield path
-        process.kill()
 
 
 @pytest.mark.parametrize(

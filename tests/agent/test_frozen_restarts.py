@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -150,9 +149,8 @@ def test_main_process_of_another_container_is_terminated(tmp_path: Path) -> None
             running.rests()
             assert running.rule("frozen")["state"] == "pending", "nothing has started with it yet"
             successor = [sys.executable, "-S", "-c", SLEEP, str(tmp_path / "mark")]
-            with subprocess.Popen(successor) as started:
+            with run_program(successor):
                 eventually(lambda: running.rule("frozen")["state"] == "loaded")
-                started.kill()
 
 
 def test_container_restarted_by_itself_is_not_terminated(tmp_path: Path) -> None:
@@ -198,7 +196,7 @@ def test_first_announcement_during_agent_downtime_restarts(tmp_path: Path) -> No
         *("--dir", volume, "--target-file", pod.file, "--state", tmp_path / "state"),
         *("--restart-on", "frozen", "--restart", "term", "--process", f"command:{tmp_path}/mark"),
     )
-    with subprocess.Popen([sys.executable, "-S", "-c", SLEEP, str(tmp_path / "mark")]) as process:
+    with run_program([sys.executable, "-S", "-c", SLEEP, str(tmp_path / "mark")]) as process:
         with agent(tmp_path, *flags) as running:
             running.reaches("told")
             running.end()

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import eventually
+from tests.agent.agents import eventually, run_program
 
 from hotmap.agent.process import process_table, signals
 from hotmap.agent.process.process_table import (
@@ -34,9 +34,8 @@ EXIT = {"x86_64": 60, "aarch64": 93}
 
 
 def test_process_without_children_has_none() -> None:
-    with subprocess.Popen(["sleep", "60"]) as sleep:
+    with run_program(["sleep", "60"]) as sleep:
         assert children_of(sleep.pid) == []
-        sleep.kill()
 
 
 def test_checker_that_ends_during_the_lookup_is_not_found(
@@ -45,7 +44,7 @@ def test_checker_that_ends_during_the_lookup_is_not_found(
     """It has started after the content was there, so it would count as an application with it."""
     program = tmp_path / "a-checker"
     shutil.copy("/bin/sleep", program)
-    with subprocess.Popen([program, "60"], env={CHECK_MARK: "1"}) as checker:
+    with run_program([str(program), "60"], env={CHECK_MARK: "1"}) as checker:
         has_mark = process_table.has_mark
 
         def end_before(pid: int, name: str) -> bool:

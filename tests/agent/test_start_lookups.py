@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.agent.agents import run_program
 
 from hotmap.agent.act.start_lookups import start_lookups
 from hotmap.agent.decide.start_evidence import ProcessStart
@@ -20,7 +20,7 @@ STARTED = 123.456
 @pytest.mark.parametrize("is_application", [True, False])
 def test_start_of_the_application_is_exact(tmp_path: Path, is_application: bool) -> None:
     """Of other processes only the kernel's time is known, which is rounded down to a tick."""
-    with subprocess.Popen(["sleep", "600"]) as child:
+    with run_program(["sleep", "600"]) as child:
         (tmp_path / "pid").write_text(str(child.pid))
         process = identify(child.pid)
         assert process is not None
@@ -30,7 +30,6 @@ def test_start_of_the_application_is_exact(tmp_path: Path, is_application: bool)
         lookups = start_lookups(application)
         found = lookups.process(f"pidfile:{tmp_path / 'pid'}")
         own = lookups.application()
-        child.kill()
     expected = STARTED if is_application else started_at(process)
     assert isinstance(found, ProcessStart)
     assert (found.pid, found.at) == (child.pid, expected)

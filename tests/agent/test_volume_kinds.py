@@ -248,13 +248,12 @@ def test_agent_runs_in_a_restricted_container(shared: Path) -> None:
         assert other.poll() is None
         eventually(lambda: (folder / "stage" / "text").read_text() == "good 2")
         assert (folder / "state").stat().st_uid == 65534
-        ours = subprocess.Popen(
-            [*nobody, "sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.05; done"]
-        )
-        pidfile.unlink()
-        pidfile.write_text(str(ours.pid))
-        volume.write(text="good 3")
-        assert ours.wait(20) == 9
+        waiting = [*nobody, "sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.05; done"]
+        with run_program(waiting) as ours:
+            pidfile.unlink()
+            pidfile.write_text(str(ours.pid))
+            volume.write(text="good 3")
+            assert ours.wait(20) == 9
         eventually(lambda: (folder / "stage" / "text").read_text() == "good 3")
 
 
