@@ -99,7 +99,7 @@ def _restarted(pod: Object) -> Object:
 
 
 async def test_restart_of_a_pod_that_was_older_than_its_source_is_noticed(world: World) -> None:
-    """Its container reads the environment anew, so it is no longer in doubt."""
+    """Its container reads the environment again, so it is no longer in doubt."""
     await world.config_map(LEVEL="info", MODE="a")
     await world.workload(spec=IMPORTS)
     await world.pod("web-1", started=time.time() + 5)
