@@ -379,9 +379,15 @@ class Cluster:
         self._made += 1
         name = f"web-{number}" if self.kind == "StatefulSet" else f"web-{self._made}"
         node = f"node-{number}" if self.kind == "DaemonSet" else "node"
-        self.pods.append(
-            SimulatedPod(name, template, self.now, number=number, node=node, ahead=self._node_ahead)
+        pod = SimulatedPod(
+            name, template, self.now, number=number, node=node, ahead=self._node_ahead
         )
+        self._note_write(pod)
+        self.pods.append(pod)
+
+    def _note_write(self, pod: SimulatedPod) -> None:
+        self._version += 1
+        pod.version = self._version
 
     def end_pod(self, pod: SimulatedPod) -> None:
         if pod.ends is None:
@@ -393,6 +399,7 @@ class Cluster:
             return
         if pod.mounted is None:
             pod.mounted = self.now
+            self._note_write(pod)
             lag = self._lag()
             for use in pod.template.uses():
                 pod.files[use] = self._served(pod, use, self.now - lag)
@@ -415,6 +422,7 @@ class Cluster:
             pod.earlier[name] = pod.containers[name]
         pod.containers[name] = self.now
         pod.first.setdefault(name, self.now)
+        self._note_write(pod)
         lag = self._lag()
         for use in pod.template.uses():
             if use.container != name and not (use.init and first):

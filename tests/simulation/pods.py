@@ -345,6 +345,8 @@ class SimulatedPod:
         self.node_ahead = ahead
         self.template = template
         self.created = at
+        #: The resourceVersion of its last write.
+        self.version = 0
         self.mounted: float | None = None
         #: When the first container was started, and when each was last.
         self.started: float | None = None
@@ -394,6 +396,7 @@ class SimulatedPod:
                 "metadata": {
                     "name": self.name,
                     "namespace": NAMESPACE,
+                    "resourceVersion": str(self.version),
                     "creationTimestamp": rfc3339(self.created),
                     "deletionTimestamp": None if self.ends is None else rfc3339(self.ends),
                     "annotations": annotations,
