@@ -21,7 +21,7 @@ from hotmap.local.kubelet.environment import (
     wanted_sources,
     with_runtime_defaults,
 )
-from hotmap.local.kubelet.hosts_file import process_hostname, write_name_files
+from hotmap.local.kubelet.pod_names import process_hostname, write_name_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a pod is called, and what it finds in its /etc/hosts."""
+"""What a pod is called, and what it finds in its /etc/hosts and /etc/hostname."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hotmap.local.kubelet.hosts_file import hosts_text, pod_name, process_hostname
+from hotmap.local.kubelet.pod_names import hosts_text, pod_name, process_hostname
 
 if TYPE_CHECKING:
     from tests.local.kubelet.conftest import LocalNode
