@@ -40,7 +40,7 @@ class RuleAttempts:
     ) -> None:
         """`done` gets the result of the last command.
 
-        is_loading: a load that an earlier agent has begun may still change what probes show
+        `is_loading`: a load that an earlier agent has begun may still change what probes show.
         """
         self._context = context
         self._lookups = lookups
@@ -67,13 +67,14 @@ class RuleAttempts:
         """Start an attempt; one for other content is given up, or ends first if it has to."""
         now = self._context.loop.now()
         if self._attempt is not None and not self._attempt.give_up():
-            self._next = command
-            # Later probes may take longer than the load that the first ones have waited for. It has
-            # not begun while a command runs.
-            wait = self._attempt.loading_until - now
-            if wait <= 0:
-                wait = self._context.settings.actions.verify_timeout
-            self._context.loop.after(wait, self._begin_next)
+            is_awaited, self._next = self._next is not None, command
+            if not is_awaited:
+                # Later probes may take longer than the load that the first ones have waited for. It
+                # has not begun while a command runs.
+                wait = self._attempt.loading_until - now
+                if wait <= 0:
+                    wait = self._context.settings.actions.verify_timeout
+                self._context.loop.after(wait, self._begin_next)
             return
         self._attempt = self._next = None  # what would come next is about older content
         evidence = self._find_evidence(command)

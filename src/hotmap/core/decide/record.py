@@ -374,7 +374,9 @@ def record_applied(
         rollouts=before.rollouts,
         revision=consumer.revision if Verdict.ADOPT in verdicts else before.revision,
         foreign_writes=before.foreign_writes,
-        pods_checked=PodCheck.NOT_YET if _raises_doubt(before, findings) else before.pods_checked,
+        pods_checked=PodCheck.NOT_YET
+        if _raises_doubt(before, findings, earlier)
+        else before.pods_checked,
         namespace=consumer.key.namespace,
         former=former_immutable(known.values(), is_served),
         immutable_uses=remaining_immutable_uses(before, results, is_served),
@@ -420,10 +422,11 @@ def _record_sources(
     return recorded
 
 
-def _raises_doubt(record: Record, findings: Sequence[Finding]) -> bool:
-    """Return whether the result of the last pod check no longer holds."""
+def _raises_doubt(
+    record: Record, findings: Sequence[Finding], known: Mapping[tuple[str, str], SourceRecord]
+) -> bool:
+    """Return whether the result of the last pod check no longer holds; `known`: its sources."""
     was_good = record.pods_checked in (PodCheck.CURRENT, PodCheck.DELIVERED)
-    known = records_by_source(record)
     return any(
         finding.verdict in (Verdict.ADOPT, Verdict.FROZEN)
         or _may_have_returned(finding.current, known.get(finding.current.source.kind_and_name))

@@ -177,6 +177,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     files = [source for source in known if source.live]
     read = known if snapshot.live_needs_rollout else [item.at_start for item in known]
     awaited, adopted = _awaited_sources(snapshot), _adopted_sources(snapshot)
+    undated = _undated_sources(snapshot)
     times = snapshot.record.rollouts.times if snapshot.record else ()
     rolled_at = times[-1] if times else 0.0
     return DesiredContent(
@@ -198,8 +199,8 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in (*known, *read)),
-        adopted_version=_adopted_version(snapshot),
-        older_starts_until=_older_starts_until(snapshot),
+        adopted_version=max((version_number(each.adopted) for each in undated), default=0),
+        older_starts_until=max((each.older_starts_until or -inf for each in undated), default=-inf),
         edited=any(source.edited or source.modified for source in known),
         files_edited_since=max((_edited_since(each, adopted) for each in files), default=-inf),
         files_awaited=max(
@@ -220,17 +221,8 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     )
 
 
-def _adopted_version(snapshot: Snapshot) -> int:
-    """Return the newest version with which a source was adopted whose last change is estimated."""
-    return max((version_number(each.adopted) for each in _undated(snapshot)), default=0)
-
-
-def _older_starts_until(snapshot: Snapshot) -> float:
-    """Return until when containers of pods have started that are older; -inf: there are none."""
-    return max((each.older_starts_until or -inf for each in _undated(snapshot)), default=-inf)
-
-
-def _undated(snapshot: Snapshot) -> list[SourceRecord]:
+def _undated_sources(snapshot: Snapshot) -> list[SourceRecord]:
+    """List the records of sources that were adopted and whose last change is estimated."""
     return [
         recorded
         for source, recorded in snapshot.recorded_sources()
