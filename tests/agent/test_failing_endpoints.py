@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -361,6 +362,14 @@ def test_unix_socket_endpoint_is_called(tmp_path: Path) -> None:
             running.reaches("loaded")
 
 
+@contextlib.contextmanager
+def listener() -> Iterator[tuple[socket.socket, str]]:
+    """Listen for what a test answers itself; yields the socket and its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(TIMEOUT)
+        yield listening, f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -376,15 +385,15 @@ def test_unix_socket_endpoint_is_called(tmp_path: Path) -> None:
 def test_response_that_is_not_http_is_reported(tmp_path: Path, answer: bytes, words: str) -> None:
     """An endpoint that speaks something else is one sentence; the agent stays up."""
     volume = Volume(tmp_path / "volume", text="one")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(TIMEOUT)
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        with agent(tmp_path, "--dir", volume, "--url", url, "--retry-first", "9s") as running:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(answer)
-            assert words in running.reaches("failing")["message"]
+    with (
+        listener() as (listening, url),
+        agent(tmp_path, "--dir", volume, "--url", url, "--retry-first", "9s") as running,
+    ):
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(answer)
+        assert words in running.reaches("failing")["message"]
 
 
 def test_failing_endpoint_does_not_delay_another_one(tmp_path: Path) -> None:
@@ -464,29 +473,29 @@ def test_response_without_end_is_bounded(tmp_path: Path, kind: str, host: str) -
 def test_status_counts_although_the_body_hangs(tmp_path: Path) -> None:
     """The endpoint has decided once its status is there."""
     volume = Volume(tmp_path / "volume", text="one")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(TIMEOUT)
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        with agent(tmp_path, "--dir", volume, "--url", url) as running:
-            connection, _ = listening.accept()
-            with connection:
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
-                running.reaches("loaded")
+    with (
+        listener() as (listening, url),
+        agent(tmp_path, "--dir", volume, "--url", url) as running,
+    ):
+        connection, _ = listening.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+            running.reaches("loaded")
 
 
 def test_status_counts_although_the_connection_is_reset(tmp_path: Path) -> None:
     """As by a script that reads one line only: its answer is there, so it is not called again."""
     volume = Volume(tmp_path / "volume", text="one")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(TIMEOUT)
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        with agent(tmp_path, "--dir", volume, "--url", url, "--retry-first", "9s") as running:
-            connection, _ = listening.accept()
-            connection.recv(4)
-            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-            connection.close()
-            eventually(lambda: running.rule()["loads"] + running.rule()["failures"])
-            assert running.rule()["failures"] == 0
+    with (
+        listener() as (listening, url),
+        agent(tmp_path, "--dir", volume, "--url", url, "--retry-first", "9s") as running,
+    ):
+        connection, _ = listening.accept()
+        connection.recv(4)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        connection.close()
+        eventually(lambda: running.rule()["loads"] + running.rule()["failures"])
+        assert running.rule()["failures"] == 0
 
 
 def _peak_memory(pid: int) -> int:

@@ -53,12 +53,17 @@ async def test_younger_pods_are_current(world: World, after: float) -> None:
     assert await world.messages("Latent") == []
 
 
-async def test_data_key_that_was_removed_before_the_first_sight(world: World) -> None:
-    """Nothing in the source says when, but it was written after the pod, which may have the key."""
+async def _pod_before_a_removal(world: World) -> None:
+    """Create a pod that may have a data key which was removed after its start."""
     await world.config_map(LEVEL="info", MODE="a")
     await world.workload(spec=IMPORTS)
     await world.pod("web-1", started=time.time() + 5)
     await world.edit(MODE=None)
+
+
+async def test_data_key_that_was_removed_before_the_first_sight(world: World) -> None:
+    """Nothing in the source says when, but it was written after the pod, which may have the key."""
+    await _pod_before_a_removal(world)
     async with world.controller(pod_checks=SOON) as controller:
         document = await wait_for_state(world, controller, "latent")
         await world.quiet(controller)
@@ -74,10 +79,7 @@ async def test_pod_that_was_older_than_its_source_stays_so_when_it_is_written(
     world: World,
 ) -> None:
     """Each write of the pod gives it a newer version; what it has read stays the same."""
-    await world.config_map(LEVEL="info", MODE="a")
-    await world.workload(spec=IMPORTS)
-    await world.pod("web-1", started=time.time() + 5)
-    await world.edit(MODE=None)
+    await _pod_before_a_removal(world)
     async with world.controller(pod_checks=SOON) as controller:
         await wait_for_state(world, controller, "latent")
         await world.registry.modify("pods", "default", "web-1", _labeled, manager="t")
@@ -100,10 +102,7 @@ def _restarted(pod: Object) -> Object:
 
 async def test_restart_of_a_pod_that_was_older_than_its_source_is_noticed(world: World) -> None:
     """Its container reads the environment again, so it is no longer in doubt."""
-    await world.config_map(LEVEL="info", MODE="a")
-    await world.workload(spec=IMPORTS)
-    await world.pod("web-1", started=time.time() + 5)
-    await world.edit(MODE=None)
+    await _pod_before_a_removal(world)
     async with world.controller(pod_checks=SOON) as controller:
         await wait_for_state(world, controller, "latent")
         await asyncio.sleep(120)

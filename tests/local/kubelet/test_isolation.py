@@ -65,8 +65,16 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
         requires(
             "python-for-nobody", available=_runs(python, prefix, options), reason=f"no {python}"
         )
+    result = _run(open_directory, [*prefix, python], str(work), **options)
+    requires("namespaces", available="refused" not in result, reason=str(result))
+    return {**result, "directory": work}
+
+
+def _run(
+    open_directory: Path, python: list[str], *arguments: str, **options: Any
+) -> dict[str, Any]:
     answer = subprocess.run(
-        [*prefix, python, "-B", str(open_directory / "probe.py"), str(work)],
+        [*python, "-B", str(open_directory / "probe.py"), *arguments],
         env={"PYTHONPATH": str(open_directory / "src"), "PATH": os.defpath},
         cwd="/",
         capture_output=True,
@@ -76,8 +84,7 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
     )
     assert answer.returncode == 0, answer.stderr.decode()
     result: dict[str, Any] = json.loads(answer.stdout)
-    requires("namespaces", available="refused" not in result, reason=str(result))
-    return {**result, "directory": work}
+    return result
 
 
 def _in_namespace() -> list[str]:
@@ -188,15 +195,7 @@ def test_missing_isolation_is_reported_with_remedy(open_directory: Path) -> None
     work = open_directory / "refused"
     work.mkdir()
     drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
-    answer = subprocess.run(
-        [*drop, sys.executable, "-B", str(open_directory / "probe.py"), str(work)],
-        env={"PYTHONPATH": str(open_directory / "src"), "PATH": os.defpath},
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert answer.returncode == 0, answer.stderr.decode()
-    message = json.loads(answer.stdout)["refused"]
+    message = _run(open_directory, [*drop, sys.executable], str(work))["refused"]
     assert message.startswith("pods cannot be isolated on this machine (")
     assert "run as root, or allow unprivileged user namespaces" in message
     assert "\n" not in message
@@ -207,16 +206,7 @@ def test_limit_of_user_namespaces_is_named(open_directory: Path) -> None:
     work = open_directory / "limited"
     work.mkdir()
     script = 'echo 1 > /proc/sys/user/max_user_namespaces; exec "$@"'
-    probe = [sys.executable, "-B", str(open_directory / "probe.py"), str(work), "--only-users"]
-    answer = subprocess.run(
-        [*_in_namespace(), "sh", "-c", script, "sh", *probe],
-        env={"PYTHONPATH": str(open_directory / "src"), "PATH": os.defpath},
-        cwd="/",
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert answer.returncode == 0, answer.stderr.decode()
+    python = [*_in_namespace(), "sh", "-c", script, "sh", sys.executable]
+    seen = _run(open_directory, python, str(work), "--only-users")["users"]
     why = "the limit of user namespaces is reached (sysctl user.max_user_namespaces)"
-    seen = json.loads(answer.stdout)["users"]
     assert seen == ["1", f"run as user 2 and group 0: {why}", "1", "0"]
