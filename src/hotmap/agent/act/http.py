@@ -162,8 +162,9 @@ def _encrypted(connection: socket.socket, call: Call) -> socket.socket:
         ) from None
 
 
-#: The headers that we write ourselves; names are case-insensitive (RFC 9110, section 5.1).
-_SPELLINGS = {
+#: By their names in lower case, the headers that we write ourselves: names are case-insensitive
+#: (RFC 9110, section 5.1).
+_OWN_HEADERS = {
     name.lower(): name
     for name in ("Host", "User-Agent", "Accept", "Connection", "Authorization", "Content-Length")
 }
@@ -181,7 +182,7 @@ def encode_request(call: Call) -> bytes:
         host = f"{host}:{url.port}"
     headers = {"Host": host, "User-Agent": "hotmap-agent", "Accept": "*/*", "Connection": "close"}
     for name, value in call.headers:
-        headers[_SPELLINGS.get(name.lower(), name)] = value
+        headers[_OWN_HEADERS.get(name.lower(), name)] = value
     if authorization := _authorization(call):
         headers["Authorization"] = authorization
     body = call.body.encode("utf-8", "surrogateescape")

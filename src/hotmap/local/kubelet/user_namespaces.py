@@ -1,9 +1,9 @@
-"""Users of containers on a plane without root, which has one user: the one that started it.
+"""User and group IDs of containers on a plane without root, which has one user: who started it.
 
-A container that asks for another user or group runs in a user namespace where that user has the
-wanted numbers. Containers with the same numbers share one, since the kernel lets a process look at
-others (by /proc/PID/exe, for example) only in its own namespace. Runs in the zygote and its forks,
-with system calls only; standard library only.
+A container with other IDs runs in a user namespace that maps them to that user. Containers with the
+same IDs share one, since the kernel lets a process look at others (by /proc/PID/exe, for example)
+only in its own namespace. Runs in the zygote and its forks, with system calls only; standard
+library only.
 """
 
 # ruff: noqa: PTH123
@@ -28,13 +28,13 @@ _MAX_ERROR = 2048
 
 
 class UserNamespaces:
-    """The user namespaces of one zygote, by their user and group."""
+    """The user namespaces of one zygote, by the user and group ID that they map."""
 
     def __init__(self) -> None:
         self._namespaces: dict[tuple[int, int], int] = {}
 
     def prepare(self, user: int | None, group: int | None) -> None:
-        """Create the namespace that a fork with these numbers will enter.
+        """Create the namespace that a fork with these IDs will enter.
 
         A user without a group has the root group (CRI: LinuxContainerSecurityContext).
 
@@ -46,7 +46,7 @@ class UserNamespaces:
             self._namespaces[ids] = _create(*ids)
 
     def enter(self, user: int | None, group: int | None) -> None:
-        """Move this process into the namespace with these numbers, which was prepared."""
+        """Move this process into the namespace with these IDs, which was prepared."""
         ids = user or 0, group or 0
         if any(ids):
             linux.setns(self._namespaces[ids], linux.CLONE_NEWUSER)
@@ -68,7 +68,7 @@ def has_other_users() -> bool:
 
 
 def enter_new_user_namespace(user: int, group: int, *, others: int = 0) -> None:
-    """Move this process into a user namespace in which its user and group have these numbers.
+    """Move this process into a user namespace in which its user and group have these IDs.
 
     `others` are flags of namespaces that belong to it.
 
