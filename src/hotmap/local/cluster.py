@@ -212,7 +212,7 @@ class LocalCluster(Lifecycle):
             self.registry,
             tls=ask_for_certificates(pki.server_context),
             tokens=self._tokens,
-            kubelet=kubelet,
+            kubelet=kubelet.pod_requests if kubelet is not None else None,
             access=self._access,
             flags=self._flags(),
         )

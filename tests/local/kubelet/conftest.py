@@ -13,6 +13,7 @@ from hotmap.core.errors import AlreadyExists, SettingsError
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.informer import Informer
 from hotmap.local.kubelet.kubelet import Kubelet
+from hotmap.local.kubelet.pod_requests import PodRequests
 from hotmap.local.kubelet.runtime import Runtime
 from hotmap.local.kubelet.sync import SyncSettings
 from hotmap.local.kubelet_api import LogOptions, StreamOptions
@@ -58,6 +59,12 @@ class LocalNode:
         if running.done():
             ready.cancel()
             await running
+
+    @property
+    def pod_requests(self) -> PodRequests:
+        """What the API server calls for `kubectl logs`, `exec`, `attach` and `port-forward`."""
+        assert self.kubelet is not None
+        return self.kubelet.pod_requests
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -130,8 +137,7 @@ class LocalNode:
             await self.pods.until(lambda: ("default", name) not in self.pods.objects)
 
     async def logs(self, pod: str, container: str = "c", **options: Any) -> str:
-        assert self.kubelet is not None
-        chunks = await self.kubelet.logs("default", pod, container, LogOptions(**options))
+        chunks = await self.pod_requests.logs("default", pod, container, LogOptions(**options))
         return b"".join([chunk async for chunk in chunks]).decode()
 
     async def output(self, name: str, script: str, **container: Any) -> str:
@@ -143,8 +149,7 @@ class LocalNode:
 
     async def execute(self, pod: str, script: str, *, container: str = "c") -> str:
         """Run a script in a running pod's container; return what it printed."""
-        assert self.kubelet is not None
-        session = await self.kubelet.exec(
+        session = await self.pod_requests.exec(
             "default", pod, container, ["sh", "-c", script], StreamOptions()
         )
         parts = []

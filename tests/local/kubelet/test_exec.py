@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 async def start(
     node: LocalNode, script: str, *, stdin: bool = False, tty: bool = False
 ) -> RemoteSession:
-    assert node.kubelet is not None
     options = StreamOptions(stdin, tty=tty)
-    return await node.kubelet.exec("default", "web", "c", ["sh", "-c", script], options)
+    return await node.pod_requests.exec("default", "web", "c", ["sh", "-c", script], options)
 
 
 @pytest.fixture
@@ -99,8 +98,7 @@ async def test_exec_ends_with_container(web: LocalNode) -> None:
 
 async def test_exec_failure_names_its_cause(web: LocalNode) -> None:
     """A missing program is a result, as it is of a kubelet; what is no container is refused."""
-    assert web.kubelet is not None
-    failed = await web.kubelet.exec("default", "web", "c", ["nope"], StreamOptions())
+    failed = await web.pod_requests.exec("default", "web", "c", ["nope"], StreamOptions())
     assert await failed.read() is None
     with pytest.raises(
         ApiError, match=r'exec: "nope": executable file not found in [$]PATH'
@@ -108,7 +106,7 @@ async def test_exec_failure_names_its_cause(web: LocalNode) -> None:
         await failed.wait()
     assert (why.value.code, why.value.reason) == (500, "InternalError")
     with pytest.raises(BadRequest, match="container x is not valid for pod web"):
-        await web.kubelet.exec("default", "web", "x", ["true"], StreamOptions())
+        await web.pod_requests.exec("default", "web", "x", ["true"], StreamOptions())
 
 
 async def test_exec_output_waits_for_slow_reader(web: LocalNode) -> None:
@@ -127,8 +125,7 @@ async def test_exec_output_waits_for_slow_reader(web: LocalNode) -> None:
 
 
 async def attach(node: LocalNode, pod: str, *, stdin: bool = False) -> RemoteSession:
-    assert node.kubelet is not None
-    return await node.kubelet.attach("default", pod, "c", StreamOptions(stdin))
+    return await node.pod_requests.attach("default", pod, "c", StreamOptions(stdin))
 
 
 async def read_lines(session: RemoteSession, count: int) -> list[bytes]:
@@ -198,14 +195,13 @@ async def test_port_of_a_pod_is_reached_at_its_own_address(node: LocalNode) -> N
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
     await node.run_pod("server", script, env=[{"name": "IP", "valueFrom": address}])
     await node.phase("server", "Running")
-    assert node.kubelet is not None
-    log = await node.kubelet.logs("default", "server", "c", LogOptions(follow=True))
+    log = await node.pod_requests.logs("default", "server", "c", LogOptions(follow=True))
     assert await anext(log) == b"up\n"
-    reader, writer = await node.kubelet.connect("default", "server", 18081)
+    reader, writer = await node.pod_requests.connect("default", "server", 18081)
     assert await reader.read() == b"hello"
     writer.close()
     with pytest.raises(ApiError, match="connection refused"):
-        await node.kubelet.connect("default", "server", 1)
+        await node.pod_requests.connect("default", "server", 1)
 
 
 async def test_user_and_groups_of_container_and_its_commands(node: LocalNode) -> None:

@@ -99,8 +99,7 @@ async def test_deletion_waits_for_grace_period(node: LocalNode) -> None:
     script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"
     await node.run_pod("polite", script, pod={"terminationGracePeriodSeconds": 600})
     await node.phase("polite", "Running")
-    assert node.kubelet is not None
-    log = await node.kubelet.logs("default", "polite", "c", LogOptions(follow=True))
+    log = await node.pod_requests.logs("default", "polite", "c", LogOptions(follow=True))
     assert await anext(log) == b"up\n"
     await node.registry.delete("pods", "default", "polite")
     assert b"".join([chunk async for chunk in log]) == b"bye\n"
@@ -150,8 +149,7 @@ async def test_recreated_pod_is_a_new_pod(node: LocalNode) -> None:
         await node.run_pod("same", f"echo {value}; exec sleep 600")
         await node.phase("same", "Running")
         async with asyncio.timeout(60):
-            assert node.kubelet is not None
-            log = await node.kubelet.logs("default", "same", "c", LogOptions(follow=True))
+            log = await node.pod_requests.logs("default", "same", "c", LogOptions(follow=True))
             assert await anext(log) == f"{value}\n".encode()
         await node.registry.delete("pods", "default", "same", grace_period=0)
         await node.gone("same")

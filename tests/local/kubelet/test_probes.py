@@ -181,8 +181,7 @@ async def test_pre_stop_runs_before_term(node: LocalNode) -> None:
     script = "trap 'echo term; exit 0' TERM; echo up; while :; do sleep 0.01; done"
     await node.run_pod("web", script, lifecycle={"preStop": hook})
     await node.phase("web", "Running")
-    assert node.kubelet is not None
-    log = await node.kubelet.logs("default", "web", "c", LogOptions(follow=True))
+    log = await node.pod_requests.logs("default", "web", "c", LogOptions(follow=True))
     assert await anext(log) == b"up\n"
     await node.registry.delete("pods", "default", "web", grace_period=60)
     assert b"".join([chunk async for chunk in log]) == b"stopping\nterm\n"

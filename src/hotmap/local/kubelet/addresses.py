@@ -1,14 +1,17 @@
-"""The addresses of pods: each has its own while it exists."""
+"""The addresses of the host and of pods: each pod has its own while it exists."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections import deque
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import ipaddress
+__all__ = ["HOST_ADDRESS", "POD_NETWORK", "PodAddresses"]
 
-__all__ = ["PodAddresses"]
+#: Pods share the host's network, so a loopback address is reachable from every pod and from the
+#: host.
+HOST_ADDRESS = "127.0.0.1"
+#: Each pod gets the next address from here on: all of 127.0.0.0/8 is this machine.
+POD_NETWORK = ipaddress.IPv4Network("127.1.0.0/16")
 
 
 class PodAddresses:

@@ -1,8 +1,7 @@
 """The kubelet: a worker for each pod bound to its node, and the node's own object.
 
-Connects the modules of this package and serves the API server's `log`, `exec`, `attach`
-and `port-forward`. `sync` has the
-worker of a pod.
+Connects the modules of this package. `sync` has the worker of a pod, `pod_requests` answers
+requests of the API server.
 """
 
 from __future__ import annotations
@@ -16,20 +15,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotmap.core.errors import AlreadyExists, ApiError, BadRequest, NotFound, api_error
+from hotmap.core.errors import AlreadyExists, NotFound
 from hotmap.local.host_ports import NO_FREE_PORTS, collides, host_ports
 from hotmap.local.informer import Informer, Informers
-from hotmap.local.kubelet.addresses import PodAddresses
-from hotmap.local.kubelet.container_state import earlier_states
-from hotmap.local.kubelet.exec import FailedCommand
+from hotmap.local.kubelet.addresses import HOST_ADDRESS, POD_NETWORK, PodAddresses
 from hotmap.local.kubelet.heartbeat import NodeHeartbeat, with_known_transitions
 from hotmap.local.kubelet.lease import NodeLease
 from hotmap.local.kubelet.logs import log_directory, remove_logs
-from hotmap.local.kubelet.missing_logs import no_log
 from hotmap.local.kubelet.node import make_node, with_labels
 from hotmap.local.kubelet.node_context import Node
-from hotmap.local.kubelet.restart_policy import all_containers
-from hotmap.local.kubelet.runtime import Runtime, StartFailed
+from hotmap.local.kubelet.pod_requests import PodRequests
+from hotmap.local.kubelet.runtime import Runtime
 from hotmap.local.kubelet.sources import (
     CachedSources,
     FetchedSources,
@@ -43,24 +39,16 @@ from hotmap.local.recorder import Recorder
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Iterator
 
     from hotmap.local.client import Client
-    from hotmap.local.kubelet.container_state import Container
     from hotmap.local.kubelet.mounts import TokenSource
-    from hotmap.local.kubelet_api import LogOptions, RemoteSession, StreamOptions
 
 _log = logging.getLogger(__name__)
 
-#: Pods share the host's network, so a loopback address is reachable from every pod and from the
-#: host.
-HOST_ADDRESS = "127.0.0.1"
-#: Each pod gets the next address from here on: all of 127.0.0.0/8 is this machine.
-POD_NETWORK = ipaddress.IPv4Network("127.1.0.0/16")
-
 
 class Kubelet:
-    """Runs the pods of one node as processes; implements `local.kubelet_api.KubeletAPI`.
+    """Runs the pods of one node as processes.
 
     `root_dir` belongs to the kubelet: it creates `pods/` and `sandbox/` in it, and removes them at
     the end (`clean_up`); `logs/` stays as long as its pods do. `tokens` issues service account
@@ -94,6 +82,9 @@ class Kubelet:
         self._sources = self._source_reader()
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self._rejections: set[asyncio.Task[None]] = set()
+        self.pod_requests = PodRequests(
+            root_dir, workers=self._newest_workers, pods=self._pods.objects
+        )
         self._addresses = PodAddresses(addresses)
         self._ready = asyncio.Event()
         self._node: Node | None = None
@@ -193,8 +184,6 @@ class Kubelet:
             self._client, lambda: ttl_of(self._nodes.objects.get(("", self.node_name)))
         )
 
-    # Pods of this node.
-
     def _pod_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         if new is None:
             assert old is not None
@@ -266,140 +255,15 @@ class Kubelet:
                 subresource="status",
             )
 
+    def _newest_workers(self) -> Iterator[PodWorker]:
+        return (worker for worker, _ in reversed(self._workers.values()))
+
     def _worker_ended(self, uid: str, task: asyncio.Task[None]) -> None:
         known = self._workers.pop(uid, None)
         if known is not None:
             self._addresses.release(known[0].containers.address)
         if not task.cancelled() and task.exception() is not None:
             _log.error("pod %s: worker failed", uid, exc_info=task.exception())
-
-    # Requests of the API server.
-
-    async def logs(
-        self, namespace: str, pod: str, container: str, options: LogOptions
-    ) -> AsyncIterator[bytes]:
-        """Open a container's log, of the current run or the one before.
-
-        Raises:
-            BadRequest: there is no such container, or no such run of it.
-        """
-        worker = self._worker(namespace, pod)
-        known = self._pods.objects.get((namespace, pod)) if worker is None else worker.pod
-        if worker is not None:
-            state = worker.containers.states.get(container)
-        else:
-            state = earlier_states(self._root, known).get(container) if known else None
-        log = None
-        if state is not None:
-            # Before its first run here, a container has the log of its last run.
-            is_current = not options.previous and state.log is not None
-            log = state.log if is_current else state.previous_log
-        if log is None:
-            waiting = state.waiting.reason if state is not None and state.waiting else ""
-            raise BadRequest(
-                no_log(known or {}, pod, container, waiting=waiting, previous=options.previous)
-            )
-        return log.read(options)
-
-    async def exec(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        command: Sequence[str],
-        options: StreamOptions,
-    ) -> RemoteSession:
-        """Start a command in a running container, with the container's environment.
-
-        Raises:
-            BadRequest: there is no such container.
-            ApiError: 500, it does not run.
-        """
-        worker, _ = self._running(namespace, pod, container)
-        try:
-            return await worker.containers.execute(
-                container, command, stdin=options.stdin, tty=options.tty
-            )
-        except StartFailed as error:
-            return FailedCommand(
-                _internal_error(
-                    "error executing command in container: failed to exec in container: failed to "
-                    f"start exec: unable to start container process: {error}"
-                )
-            )
-
-    async def attach(
-        self, namespace: str, pod: str, container: str, options: StreamOptions
-    ) -> RemoteSession:
-        """Join a client and the streams of a running container.
-
-        Raises:
-            BadRequest: there is no such container.
-            ApiError: 500, it does not run.
-        """
-        _, state = self._running(namespace, pod, container)
-        assert state.streams is not None
-        return state.streams.attach(stdin=options.stdin)
-
-    async def connect(
-        self, namespace: str, pod: str, port: int
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a connection to a port of a pod, or of this machine where only that listens.
-
-        Raises:
-            ApiError: nothing listens there, or the pod does not run.
-        """
-        worker = self._worker(namespace, pod)
-        if worker is None:
-            raise api_error(500, f'pod not found ("{pod}_{namespace}")', reason="InternalError")
-        for address in (worker.containers.address, HOST_ADDRESS):
-            with contextlib.suppress(OSError):
-                return await asyncio.open_connection(address, port)
-        text = (
-            f"failed to connect to localhost:{port} inside the pod: "
-            f"dial tcp4 {worker.containers.address}:{port}: connect: connection refused"
-        )
-        raise api_error(500, text, reason="InternalError")
-
-    def address(self, namespace: str, pod: str) -> str:
-        """Return the address that a pod has here, "" if it has none."""
-        worker = self._worker(namespace, pod)
-        return "" if worker is None else worker.containers.address
-
-    def _running(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, Container]:
-        """Find a running container.
-
-        Raises:
-            BadRequest: there is no such container.
-            ApiError: 500, it does not run.
-        """
-        worker, state = self._find(namespace, pod, container)
-        if state is None or state.process is None or not state.process.running:
-            text = f'container not found ("{container}")'
-            raise api_error(500, text, reason="InternalError")
-        return worker, state
-
-    def _worker(self, namespace: str, pod: str) -> PodWorker | None:
-        """Find a pod by names; of two with one name, take the newer."""
-        for worker, _ in reversed(self._workers.values()):
-            metadata = worker.pod["metadata"]
-            if (metadata["namespace"], metadata["name"]) == (namespace, pod):
-                return worker
-        return None
-
-    def _find(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, Container | None]:
-        """Find a container by names."""
-        worker = self._worker(namespace, pod)
-        if worker is not None and any(
-            known["name"] == container for known in all_containers(worker.pod["spec"])
-        ):
-            return worker, worker.containers.states.get(container)
-        raise BadRequest(f"container {container} is not valid for pod {pod}")
-
-
-def _internal_error(text: str) -> ApiError:
-    """Make the error of a kubelet (apimachinery: errors.NewInternalError)."""
-    return api_error(500, f"Internal error occurred: {text}", reason="InternalError")
 
 
 def clean_up(root_dir: Path) -> None:
