@@ -19,13 +19,13 @@ from hotmap.volume.atomic_writer import AtomicWriter
 
 __all__ = [
     "TIMEOUT",
-    "Called",
-    "Signalled",
-    "Told",
+    "Receiver",
+    "SignalReceiver",
     "Volume",
+    "WebhookReceiver",
     "agent",
+    "agent_process",
     "ask",
-    "started",
     "workplace",
 ]
 
@@ -67,34 +67,34 @@ class Volume:
         draft.rename(link)
 
 
-class Told:
-    """Something that is told by the agent, and notes when."""
+class Receiver:
+    """What an agent notifies of a change; records when."""
 
     def __init__(self) -> None:
-        self._told = threading.Event()
+        self._is_notified = threading.Event()
         self.at = 0.0
 
-    def note(self) -> None:
+    def record_notification(self) -> None:
         self.at = time.perf_counter()
-        self._told.set()
+        self._is_notified.set()
 
-    def expect(self) -> None:
-        self._told.clear()
+    def clear(self) -> None:
+        self._is_notified.clear()
 
     def wait(self) -> float:
-        if not self._told.wait(TIMEOUT):
+        if not self._is_notified.wait(TIMEOUT):
             raise RuntimeError("the agent called no webhook; run it by hand to see why")
         return self.at
 
 
-class Signalled(Told):
+class SignalReceiver(Receiver):
     """A process that passes a signal on to us."""
 
     def __init__(self, place: Path) -> None:
         super().__init__()
         self._pidfile = place / "pid"
 
-    def __enter__(self) -> Signalled:
+    def __enter__(self) -> SignalReceiver:
         self._process = Popen(
             [sys.executable, "-S", "-c", _RECEIVER], stdin=DEVNULL, stdout=-1, bufsize=0
         )
@@ -118,7 +118,7 @@ class Signalled(Told):
     def _receive(self) -> None:
         assert self._process.stdout is not None
         while self._process.stdout.readline():
-            self.note()
+            self.record_notification()
 
 
 #: Waits for the signal and passes it on by a pipe, which costs some 0.05 ms more.
@@ -131,8 +131,8 @@ while signal.sigwait([signal.SIGUSR1]): os.write(1, b"told\\n")
 """
 
 
-class Called(Told):
-    """An endpoint: answers 200 at once, until it is told otherwise."""
+class WebhookReceiver(Receiver):
+    """An endpoint: answers 200 at once, unless `status` is set."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__()
@@ -144,21 +144,21 @@ class Called(Told):
         self._port = 0
         self._left: list[socket.socket] = []
 
-    def __enter__(self) -> Called:
-        self.come()
+    def __enter__(self) -> WebhookReceiver:
+        self.listen()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.go()
+        self.close()
 
-    def come(self) -> None:
+    def listen(self) -> None:
         """Listen, at the same port as before."""
         self._listening = socket.create_server(("127.0.0.1", self._port))
         self._port = self._listening.getsockname()[1]
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    def go(self) -> None:
+    def close(self) -> None:
         """Refuse connections from now on, and drop those that wait."""
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -191,20 +191,20 @@ class Called(Told):
         with connection:
             if self.status == 200:
                 self.answered += 1
-                self.note()
+                self.record_notification()
             connection.sendall(f"HTTP/1.1 {self.status} X\r\nContent-Length: 0\r\n\r\n".encode())
 
 
 @contextmanager
 def agent(place: Path, volume: Volume, flags: Sequence[str]) -> Iterator[int]:
     """Run an agent that is ready, with settle time 0 unless flags say another; gives its number."""
-    with started(place, volume, flags) as process:
+    with agent_process(place, volume, flags) as process:
         yield process.pid
 
 
 @contextmanager
-def started(place: Path, volume: Volume, flags: Sequence[str]) -> Iterator[Popen[bytes]]:
-    """The same; gives the process."""
+def agent_process(place: Path, volume: Volume, flags: Sequence[str]) -> Iterator[Popen[bytes]]:
+    """Run such an agent; gives its process."""
     settle = () if "--settle" in flags else ("--settle", "0")
     command = (
         *(sys.executable, "-m", "hotmap", "agent", "--dir", str(volume.path), *settle),

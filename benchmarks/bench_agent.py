@@ -1,8 +1,8 @@
 """How fast does the agent tell a process, and what does it cost while nothing happens?
 
 Volumes are written by the kubelet's protocol. The clock starts before the writer begins, so the
-time includes its writing, and stops in the process that is told. All of it runs on one machine,
-and what is told is asleep in between.
+time includes its writing, and stops in the process that is notified. All of it runs on one machine,
+and that process is asleep in between.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from pathlib import Path
 
 from tests.support.certificates import Authority
 
-from benchmarks.agents import Called, Signalled, Told, Volume, agent, started, workplace
+from benchmarks.agents import (
+    Receiver,
+    SignalReceiver,
+    Volume,
+    WebhookReceiver,
+    agent,
+    agent_process,
+    workplace,
+)
 from benchmarks.bench_agent_faults import measure_faults
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.machine import resident_mb
@@ -52,8 +60,8 @@ def _signalled(scope: Scope) -> list[Figure]:
     swaps, idle = scope.count(500), scope.count(60)
     with workplace() as place:
         volume = Volume(place / "volume", files=1)
-        with Signalled(place) as told, agent(place, volume, told.flags()) as pid:
-            delays = _delays(volume, told, swaps)
+        with SignalReceiver(place) as receiver, agent(place, volume, receiver.flags()) as pid:
+            delays = _delays(volume, receiver, swaps)
             resident = resident_mb(pid)
             wakes, cpu = _idle(pid, idle)
     return [
@@ -68,9 +76,9 @@ def _called(scope: Scope) -> list[Figure]:
     swaps = scope.count(500)
     with workplace() as place:
         volume = Volume(place / "volume", files=1)
-        with Called() as told, agent(place, volume, told.flags()) as pid:
+        with WebhookReceiver() as receiver, agent(place, volume, receiver.flags()) as pid:
             before = _cpu_ms(pid)
-            delays = _delays(volume, told, swaps)
+            delays = _delays(volume, receiver, swaps)
             used = (_cpu_ms(pid) - before) / swaps
             resident = resident_mb(pid)
     return [
@@ -87,12 +95,12 @@ def _by_tls() -> list[Figure]:
         (place / "ca.pem").write_bytes(authority.pem)
         volume = Volume(place / "volume", files=1)
         with (
-            Called(authority.server_context(place, "localhost", "127.0.0.1")) as told,
-            agent(place, volume, (*told.flags(), "--ca", str(place / "ca.pem"))) as pid,
+            WebhookReceiver(authority.server_context(place, "localhost", "127.0.0.1")) as receiver,
+            agent(place, volume, (*receiver.flags(), "--ca", str(place / "ca.pem"))) as pid,
         ):
-            told.status, calls = None, told.calls
+            receiver.status, calls = None, receiver.calls
             volume.swap()
-            while told.calls == calls:
+            while receiver.calls == calls:
                 time.sleep(0.001)
             (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             sizes = resident_mb(pid), resident_mb(int(child))
@@ -106,9 +114,9 @@ def _many_files(scope: Scope) -> list[Figure]:
     swaps = scope.count(50)
     with workplace() as place:
         volume = Volume(place / "volume", files=1000)
-        with Called() as told, agent(place, volume, told.flags()) as pid:
+        with WebhookReceiver() as receiver, agent(place, volume, receiver.flags()) as pid:
             before = _cpu_ms(pid)
-            delays = _delays(volume, told, swaps)
+            delays = _delays(volume, receiver, swaps)
             used = (_cpu_ms(pid) - before) / swaps
         writes = [_milliseconds(volume.swap) for _ in range(swaps)]
         reads = _reads(volume, swaps)
@@ -128,15 +136,15 @@ def _milliseconds(call: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-def _delays(volume: Volume, told: Told, swaps: int) -> list[float]:
-    """Swap again and again; returns the milliseconds until user was told."""
+def _delays(volume: Volume, receiver: Receiver, swaps: int) -> list[float]:
+    """Swap again and again; returns the milliseconds until the receiver was notified."""
     delays = []
     for _ in range(swaps):
         time.sleep(0.02)  # everybody is asleep again
-        told.expect()
+        receiver.clear()
         began = time.perf_counter()
         volume.swap()
-        delays.append((told.wait() - began) * 1e3)
+        delays.append((receiver.wait() - began) * 1e3)
     return delays
 
 
@@ -171,6 +179,6 @@ def _starts(times: int) -> list[float]:
         taken = []
         for _ in range(times):
             began = time.perf_counter()
-            with started(place, volume, ()):
+            with agent_process(place, volume, ()):
                 taken.append((time.perf_counter() - began) * 1e3)
         return taken

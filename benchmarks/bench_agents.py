@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from benchmarks import machine
-from benchmarks.clusters import TIMEOUT, Person, person
+from benchmarks.clusters import TIMEOUT, ClusterUser, cluster_user
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import config_map, pod_with_agent, workload_with_agent
 from benchmarks.processes import Controller, controller, local_plane
@@ -50,7 +50,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     """Edit one ConfigMap that a thousand pods with agents mount."""
     pods = scope.count(1000, quick=20)
     with measured("Agents, local plane") as result:
-        async with local_plane() as plane, person(plane.cluster()) as user:
+        async with local_plane() as plane, cluster_user(plane.cluster()) as user:
             uids = await _create(user, pods)
             async with (
                 _agents(uids, str(plane.kubeconfig)) as agents,
@@ -79,13 +79,13 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
             ),
         ]
         result.notes = [
-            f"{_WORKLOADS} workloads; agents load {_LOAD:g} s after they are told. Processor time "
-            "is from the edit to the moment at which all states are known, nudges included.",
+            f"{_WORKLOADS} workloads; agents load {_LOAD:g} s after the announcement. Processor "
+            "time is from the edit to the moment at which all states are known, nudges included.",
         ]
     yield result.table()
 
 
-async def _create(user: Person, pods: int) -> dict[str, str]:
+async def _create(user: ClusterUser, pods: int) -> dict[str, str]:
     """Create the ConfigMap, its workloads and their pods; return the pods' uids by address."""
     await user.create([config_map("agents", text="0")])
     each = pods // _WORKLOADS
@@ -132,7 +132,7 @@ class _Agents:
 @asynccontextmanager
 async def _agents(uids: dict[str, str], kubeconfig: str) -> AsyncIterator[_Agents]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.played_agents", kubeconfig, str(_PORT), str(_LOAD)),
+        *(sys.executable, "-m", "benchmarks.simulated_agents", kubeconfig, str(_PORT), str(_LOAD)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -148,7 +148,7 @@ async def _agents(uids: dict[str, str], kubeconfig: str) -> AsyncIterator[_Agent
 
 
 async def _edit(
-    user: Person, running: Controller, agents: _Agents, number: int, pods: int
+    user: ClusterUser, running: Controller, agents: _Agents, number: int, pods: int
 ) -> _Result:
     """Edit the ConfigMap, and wait until the controller knows that all pods have loaded it."""
     await running.until_current(_WORKLOADS, pods)

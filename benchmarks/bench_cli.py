@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from benchmarks.clusters import person
+from benchmarks.clusters import cluster_user
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.first_watch import cpu_until_first_watch
 from benchmarks.generate import config_map, consumer, secret
@@ -27,7 +27,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     with measured("Command line, memory, idle") as result:
         help_times = [await _command("--help") for _ in range(scope.count(20))]
         started = [await cpu_until_first_watch() for _ in range(scope.count(10))]
-        async with local_plane() as plane, person(plane.cluster()) as user:
+        async with local_plane() as plane, cluster_user(plane.cluster()) as user:
             empty_plane = resident_mb(plane.process.pid)
             async with controller(plane.cluster()) as running:
                 empty = resident_mb(running.pid)

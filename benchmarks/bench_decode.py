@@ -1,4 +1,4 @@
-"""How long does the first look at 20,000 Deployments take, and what stays of it in memory?
+"""How long does the first list of 20,000 Deployments take, and what stays of it in memory?
 
 The way is the controller's own: an HTTP server, a client, a reflector, the transform, the
 index. It runs in a fresh process, `python -m benchmarks.bench_decode URL COUNT`, which prints
@@ -45,13 +45,13 @@ _PIECE = 1 << 16
 
 
 async def run(scope: Scope) -> AsyncIterator[Table]:
-    """Look at the same Deployments several times, each time in a new process."""
+    """List the same Deployments several times, each time in a new process."""
     count, runs = scope.count(20_000, quick=50), scope.count(5)
     objects = list(deployment_as_json(count))
     size = sum(map(len, objects)) / count
     with measured(f"Decode and index {count:,} Deployments") as result:
-        streamed = [await _look(objects, streams=True) for _ in range(runs)]
-        listed = [await _look(objects, streams=False) for _ in range(runs)]
+        streamed = [await _run_once(objects, streams=True) for _ in range(runs)]
+        listed = [await _run_once(objects, streams=False) for _ in range(runs)]
         kept = [item.growth_mb * 1e6 / count for item in streamed]
         alone = [_decode_alone(objects) for _ in range(runs)]
         ratio = quantile(_cpu_times(streamed), 0.5) / quantile(alone, 0.5)
@@ -92,7 +92,7 @@ def _decode_alone(objects: Sequence[bytes]) -> float:
     return time.process_time() - used
 
 
-class _Look(NamedTuple):
+class _Run(NamedTuple):
     """What one fresh process found."""
 
     seconds: float
@@ -101,22 +101,22 @@ class _Look(NamedTuple):
     growth_mb: float
 
 
-def _times(looks: Sequence[_Look]) -> list[float]:
-    return [look.seconds for look in looks]
+def _times(runs: Sequence[_Run]) -> list[float]:
+    return [run.seconds for run in runs]
 
 
-def _cpu_times(looks: Sequence[_Look]) -> list[float]:
-    return [look.cpu_seconds for look in looks]
+def _cpu_times(runs: Sequence[_Run]) -> list[float]:
+    return [run.cpu_seconds for run in runs]
 
 
-def _growth(looks: Sequence[_Look]) -> list[float]:
-    return [look.growth_mb for look in looks]
+def _growth(runs: Sequence[_Run]) -> list[float]:
+    return [run.growth_mb for run in runs]
 
 
 # -- the server --------------------------------------------------------------------------------
 
 
-async def _look(objects: Sequence[bytes], *, streams: bool) -> _Look:
+async def _run_once(objects: Sequence[bytes], *, streams: bool) -> _Run:
     """Serve the objects to a fresh process, as a stream or as pages; returns what it found."""
     server = _Server(objects, streams=streams)
     runner = web.AppRunner(server.application(), handler_cancellation=True)
@@ -135,7 +135,7 @@ async def _look(objects: Sequence[bytes], *, streams: bool) -> _Look:
             raise HotmapError("the measuring process failed; its error stands above")
     finally:
         await runner.cleanup()
-    return _Look(**json.loads(output))
+    return _Run(**json.loads(output))
 
 
 class _Server:
@@ -198,8 +198,8 @@ def _refusal() -> dict[str, object]:
 # -- the fresh process -------------------------------------------------------------------------
 
 
-async def _measure(url: str, count: int) -> _Look:
-    """Fill the controller's own store from `url` and look at time and memory."""
+async def _measure(url: str, count: int) -> _Run:
+    """Fill the controller's own store from `url`; measure time and memory."""
     set_up_memory()
     store = Index(defaults=Defaults()).consumers["Deployment"]
     config = ClusterConfig(server=url, origin="the benchmark", credentials=BearerToken(""))
@@ -220,7 +220,7 @@ async def _measure(url: str, count: int) -> _Look:
         await asyncio.gather(reflecting, return_exceptions=True)
     if len(store) != count:
         raise RuntimeError(f"{len(store)} of {count} Deployments arrived")
-    return _Look(seconds, cpu, growth)
+    return _Run(seconds, cpu, growth)
 
 
 if __name__ == "__main__":

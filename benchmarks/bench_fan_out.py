@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from benchmarks.clusters import Cluster, Person, TemplateWatch, person, watch_templates
+from benchmarks.clusters import Cluster, ClusterUser, TemplateWatch, cluster_user, watch_templates
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import config_map, consumer
 from benchmarks.machine import cpu_seconds
@@ -54,7 +54,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     sizes = (2, 3, 4) if scope.quick else (50, 200, 1000)
     consumers = scope.count(10)
     with measured(f"Fan-out, {cluster.name}") as result:
-        async with person(cluster) as user:
+        async with cluster_user(cluster) as user:
             for size in sizes:
                 await create(user, f"fan-{size}", size)
             await create(user, "burst", consumers)
@@ -122,13 +122,15 @@ def _figures(run: Run) -> Sequence[Figure]:
     ]
 
 
-async def create(user: Person, name: str, consumers: int) -> None:
+async def create(user: ClusterUser, name: str, consumers: int) -> None:
     """Create a ConfigMap and its consumers."""
     await user.create([config_map(name, LEVEL="0")])
     await user.create_consumers(consumer(f"{name}-{number}", name) for number in range(consumers))
 
 
-async def fan_out(user: Person, running: Controller, watch: TemplateWatch, consumers: int) -> Run:
+async def fan_out(
+    user: ClusterUser, running: Controller, watch: TemplateWatch, consumers: int
+) -> Run:
     """Edit the ConfigMap `fan-N` of N consumers once."""
 
     async def edit() -> float:
@@ -138,7 +140,9 @@ async def fan_out(user: Person, running: Controller, watch: TemplateWatch, consu
     return await followed(edit, user, running, watch, consumers=consumers, aftermath=_AFTERMATH)
 
 
-async def burst(user: Person, running: Controller, watch: TemplateWatch, consumers: int) -> Run:
+async def burst(
+    user: ClusterUser, running: Controller, watch: TemplateWatch, consumers: int
+) -> Run:
     """Edit the ConfigMap `burst` many times in a row."""
 
     async def edit() -> float:
@@ -154,7 +158,7 @@ async def burst(user: Person, running: Controller, watch: TemplateWatch, consume
     return await followed(edit, user, running, watch, consumers=consumers, aftermath=aftermath)
 
 
-async def bare_patches(user: Person, count: int) -> float:
+async def bare_patches(user: ClusterUser, count: int) -> float:
     """Patch as many workloads that have not opted in; returns the seconds that it took."""
     names = [f"bare-{number}" for number in range(count)]
     await user.create_consumers(consumer(name, "nothing") for name in names)
@@ -169,7 +173,9 @@ async def bare_patches(user: Person, count: int) -> float:
     return time.perf_counter() - began
 
 
-async def one_edit(cluster: Cluster, user: Person, source: str, count: int) -> tuple[float, float]:
+async def one_edit(
+    cluster: Cluster, user: ClusterUser, source: str, count: int
+) -> tuple[float, float]:
     """Edit the source once; returns seconds to the last rollout, and processor time of it all."""
     async with (
         controller(cluster, "--settle", "0s", "--pod-check-rate", "0") as running,
@@ -184,7 +190,7 @@ async def one_edit(cluster: Cluster, user: Person, source: str, count: int) -> t
 
 async def followed(
     edit: Callable[[], Awaitable[float]],
-    user: Person,
+    user: ClusterUser,
     running: Controller,
     watch: TemplateWatch,
     *,

@@ -19,7 +19,7 @@ from tests.support.watch_server import ServerProcess, watch_server
 
 from benchmarks.bench_fan_out import WRITERS, bare_patches, create, one_edit
 from benchmarks.bench_scale import measure_events, started
-from benchmarks.clusters import person
+from benchmarks.clusters import cluster_user
 from benchmarks.curves import Curve, Curves
 from benchmarks.processes import local_plane
 from benchmarks.scope import Scope, measured
@@ -148,7 +148,7 @@ async def _consumers(counts: tuple[int, ...]) -> AsyncIterator[Curves]:
     bare: list[tuple[float, float]] = []
     with measured("One edit of a source with many consumers") as result:
         for count in counts:
-            async with local_plane() as plane, person(plane.cluster()) as user:
+            async with local_plane() as plane, cluster_user(plane.cluster()) as user:
                 await create(user, "source", count)
                 bare.append((count, await bare_patches(user, count)))
                 seconds, used = await one_edit(plane.cluster(), user, "source", count)

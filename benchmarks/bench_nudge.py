@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from benchmarks.clusters import TIMEOUT, Cluster, Person, person
+from benchmarks.clusters import TIMEOUT, Cluster, ClusterUser, cluster_user
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import config_map, file_consumer
 from benchmarks.processes import controller, local_plane
@@ -17,7 +17,7 @@ from benchmarks.test_bed import real_node
 
 __all__ = ["run"]
 
-#: Seconds between two looks at a file: while one is waited for, and while many are.
+#: Seconds between two reads of a file: while one is waited for, and while many are.
 _LOOK, _LOOK_AT_MANY = 0.001, 0.01
 
 #: Seconds over which edits without hotmap are spread: a kubelet syncs each pod every 60 to 90.
@@ -56,7 +56,7 @@ async def _table(scope: Scope, cluster: Cluster, alone: Sequence[float]) -> Tabl
 
 async def _with_hotmap(cluster: Cluster, count: int) -> list[float]:
     """Edit one ConfigMap after another; returns seconds."""
-    async with person(cluster) as user:
+    async with cluster_user(cluster) as user:
         names = [f"nudged-{item}" for item in range(min(count, _TURNS))]
         files = await _running_pods(cluster, user, names, follow=True)
         async with controller(cluster):
@@ -73,7 +73,7 @@ async def _without_hotmap(scope: Scope, cluster: Cluster) -> list[float]:
     """Edit ConfigMaps at random times, many at once; returns seconds."""
     rounds, pods = scope.count(2, quick=1), scope.count(20)
     spread = 0.0 if scope.quick else _SPREAD
-    async with person(cluster) as user:
+    async with cluster_user(cluster) as user:
         names = [f"alone-{item}" for item in range(pods)]
         files = await _running_pods(cluster, user, names, follow=False)
 
@@ -89,17 +89,17 @@ async def _without_hotmap(scope: Scope, cluster: Cluster) -> list[float]:
     return [value for values in measured_values for value in values]
 
 
-async def _delay(user: Person, source: str, file: Path, value: str, look: float) -> float:
+async def _delay(user: ClusterUser, source: str, file: Path, value: str, pause: float) -> float:
     began, _ = await user.edit(source, {"LEVEL": value})
     async with asyncio.timeout(TIMEOUT):
         while True:
             if file.read_text() == value:
                 return time.perf_counter() - began
-            await asyncio.sleep(look)
+            await asyncio.sleep(pause)
 
 
 async def _running_pods(
-    cluster: Cluster, user: Person, names: Sequence[str], *, follow: bool
+    cluster: Cluster, user: ClusterUser, names: Sequence[str], *, follow: bool
 ) -> dict[str, Path]:
     """Create a ConfigMap and a pod that mounts it per name; returns each file on the host."""
     assert cluster.kubelet is not None
@@ -122,6 +122,6 @@ def _volume(kubelet: Path, uid: str) -> Path:
     return kubelet / "pods" / uid / "volumes" / "kubernetes.io~configmap" / "files"
 
 
-async def _clean(user: Person, names: Sequence[str]) -> None:
+async def _clean(user: ClusterUser, names: Sequence[str]) -> None:
     for name in names:
         await user.remove(name)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from benchmarks.bench_fan_out import WRITERS
-from benchmarks.clusters import TIMEOUT, Person, in_background, person
+from benchmarks.clusters import TIMEOUT, ClusterUser, cluster_user, in_background
 from benchmarks.figures import Figure, Table, at_most, quantile
 from benchmarks.generate import config_map, pod_elsewhere, rereading_workload
 from benchmarks.machine import cpu_seconds
@@ -32,7 +32,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     """Edit a ConfigMap that 300 workloads of one pod each mount and re-read."""
     count = scope.count(300)
     with measured(f"Nudges of {count:,} workloads, local plane") as result:
-        async with local_plane() as plane, person(plane.cluster()) as user:
+        async with local_plane() as plane, cluster_user(plane.cluster()) as user:
             pods = await _create(user, count)
             bare = await _bare_patches(user, pods)
             async with (
@@ -58,7 +58,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     yield result.table()
 
 
-async def _create(user: Person, count: int) -> list[str]:
+async def _create(user: ClusterUser, count: int) -> list[str]:
     """Create the ConfigMap, its workloads and a running pod of each; returns the pods' names."""
     await user.create([config_map("files", LEVEL="0")])
     names = [f"app-{number}" for number in range(count)]
@@ -73,7 +73,7 @@ async def _create(user: Person, count: int) -> list[str]:
     return list(addresses)
 
 
-async def _bare_patches(user: Person, pods: list[str]) -> float:
+async def _bare_patches(user: ClusterUser, pods: list[str]) -> float:
     """Annotate each pod; returns the seconds that it took."""
     slots = asyncio.Semaphore(WRITERS)
 
@@ -114,7 +114,7 @@ class _NudgeWatch:
 
 
 @asynccontextmanager
-async def _watch_nudges(user: Person) -> AsyncIterator[_NudgeWatch]:
+async def _watch_nudges(user: ClusterUser) -> AsyncIterator[_NudgeWatch]:
     watch = _NudgeWatch()
 
     async def follow() -> None:

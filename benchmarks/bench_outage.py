@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.clusters import TIMEOUT, Cluster, Person, person
+from benchmarks.clusters import TIMEOUT, Cluster, ClusterUser, cluster_user
 from benchmarks.figures import Comparison
 from benchmarks.generate import config_map
 from benchmarks.processes import controller, start_plane, stop
@@ -67,7 +67,7 @@ async def run(scope: Scope) -> AsyncIterator[Comparison]:
     with measured("Outage of five replicas that restart in place") as result:
         async with (
             _quiet_plane() as cluster,
-            person(cluster) as user,
+            cluster_user(cluster) as user,
             controller(cluster),
         ):
             waves = await _restart(user, "waves", max_unavailable=1)
@@ -102,7 +102,7 @@ async def _quiet_plane() -> AsyncIterator[Cluster]:
             await stop(plane.process)
 
 
-async def _restart(user: Person, name: str, *, max_unavailable: int) -> _Outage:
+async def _restart(user: ClusterUser, name: str, *, max_unavailable: int) -> _Outage:
     """Let the pods of a new Deployment restart, and watch them as a client does."""
     await user.create([config_map(name, text="one"), _deployment(name, max_unavailable)])
     addresses = await _addresses(user, name)
@@ -121,7 +121,7 @@ async def _restart(user: Person, name: str, *, max_unavailable: int) -> _Outage:
         await user.remove(name)
 
 
-async def _addresses(user: Person, name: str) -> list[str]:
+async def _addresses(user: ClusterUser, name: str) -> list[str]:
     """Wait until all pods are Ready; returns their addresses."""
     async with asyncio.timeout(TIMEOUT):
         while True:

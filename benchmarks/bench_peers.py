@@ -18,7 +18,7 @@ from tests.support.watch_server import watch_server
 from benchmarks.bench_fan_out import BURST_EDITS, BURST_SECONDS, burst, fan_out
 from benchmarks.bench_fan_out import create as create_fan
 from benchmarks.bench_rollout_delay import create, edit_in_turn
-from benchmarks.clusters import Cluster, Person, TemplateWatch, person, watch_templates
+from benchmarks.clusters import Cluster, ClusterUser, TemplateWatch, cluster_user, watch_templates
 from benchmarks.figures import Comparison, quantile
 from benchmarks.gate import gate
 from benchmarks.generate import config_map, secret
@@ -71,7 +71,7 @@ async def run(scope: Scope) -> AsyncIterator[Comparison]:
 async def _timed(scope: Scope) -> list[Row]:
     few, many, edits = scope.count(100), scope.count(1000, quick=4), scope.count(100)
     rows: list[Row] = []
-    async with local_plane() as plane, person(plane.cluster()) as user:
+    async with local_plane() as plane, cluster_user(plane.cluster()) as user:
         cluster = plane.cluster()
         await create(user, 0, few)
         delays, requests = await _edits(cluster, user, few, edits)
@@ -87,7 +87,9 @@ async def _timed(scope: Scope) -> list[Row]:
     return rows
 
 
-async def _edits(cluster: Cluster, user: Person, consumers: int, edits: int) -> tuple[str, str]:
+async def _edits(
+    cluster: Cluster, user: ClusterUser, consumers: int, edits: int
+) -> tuple[str, str]:
     """Edit one after the other; returns the delays and the requests in words."""
     async with controller(cluster, "--settle", "0s") as running, watch_templates(cluster) as watch:
         before = await running.requests()
@@ -119,7 +121,7 @@ async def _counted(scope: Scope) -> list[Row]:
         ("198 s", "10.0 s (2,000 requests)", "1.8 s"),
     )
     rows: list[Row] = []
-    async with local_plane() as plane, person(plane.cluster()) as user:
+    async with local_plane() as plane, cluster_user(plane.cluster()) as user:
         cluster = plane.cluster()
         for size in sizes:
             await create_fan(user, f"fan-{size}", size)
@@ -152,7 +154,7 @@ async def _surplus(watch: TemplateWatch) -> int:
 
 
 async def _with_bad_regex(
-    user: Person, running: Controller, watch: TemplateWatch, consumers: int
+    user: ClusterUser, running: Controller, watch: TemplateWatch, consumers: int
 ) -> Row:
     """Write an invalid expression; is the next edit of another source followed?"""
     bad = {"configmap.reloader.stakater.com/reload": "[("}
@@ -165,7 +167,7 @@ async def _with_bad_regex(
 
 
 async def _first_start(consumers: int) -> Row:
-    async with local_plane() as plane, person(plane.cluster()) as user:
+    async with local_plane() as plane, cluster_user(plane.cluster()) as user:
         await create(user, 0, consumers)
         async with watch_templates(plane.cluster()) as watch, controller(plane.cluster()):
             surplus = await _surplus(watch)
@@ -179,7 +181,7 @@ async def _first_start(consumers: int) -> Row:
 async def _interrupted(scope: Scope) -> list[Row]:
     many = scope.count(200, quick=5)
     rows: list[Row] = []
-    async with local_plane() as plane, person(plane.cluster()) as user:
+    async with local_plane() as plane, cluster_user(plane.cluster()) as user:
         cluster = plane.cluster()
         await create_fan(user, "down", 1)
         await create_fan(user, "again", 1)
@@ -207,7 +209,7 @@ async def _found(watch: TemplateWatch, rollouts: int, since: int = 0) -> str:
     return "found"
 
 
-async def _made_again(user: Person, watch: TemplateWatch) -> str:
+async def _made_again(user: ClusterUser, watch: TemplateWatch) -> str:
     before = len(watch.seen)
     await user.delete(CONFIGMAPS, "again")
     await asyncio.sleep(1)
@@ -215,7 +217,9 @@ async def _made_again(user: Person, watch: TemplateWatch) -> str:
     return await _found(watch, 1, before)
 
 
-async def _server_away(cluster: Cluster, user: Person, watch: TemplateWatch, consumers: int) -> Row:
+async def _server_away(
+    cluster: Cluster, user: ClusterUser, watch: TemplateWatch, consumers: int
+) -> Row:
     """Cut the controller off in the middle of a fan-out; how many are rolled in the end?"""
     with tempfile.TemporaryDirectory(prefix="hotmap-bench-") as directory:
         async with gate(cluster, Path(directory)) as (way, behind), controller(behind):
@@ -281,7 +285,7 @@ async def _patched(running: Controller, consumers: int) -> float:
 
 async def _sized(scope: Scope) -> list[Row]:
     third, idle = scope.count(1000), scope.count(60)
-    async with local_plane() as plane, person(plane.cluster()) as user:
+    async with local_plane() as plane, cluster_user(plane.cluster()) as user:
         cluster = plane.cluster()
         await _objects(user, 0, max(1, third // 30))
         small, _ = await _resident(cluster)
@@ -304,7 +308,7 @@ async def _sized(scope: Scope) -> list[Row]:
     ]
 
 
-async def _objects(user: Person, first: int, end: int) -> None:
+async def _objects(user: ClusterUser, first: int, end: int) -> None:
     numbers = range(first, end)
     await create(user, first, end)
     await user.create(secret(f"secret-{number}", LEVEL="0") for number in numbers)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from benchmarks.clusters import TIMEOUT, Person, person
+from benchmarks.clusters import TIMEOUT, ClusterUser, cluster_user
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import pod
 from benchmarks.processes import local_plane, start_plane, stop
@@ -47,11 +47,11 @@ async def _starts_and_stops(count: int) -> tuple[list[float], list[float]]:
 
 
 async def _pods(count: int) -> list[float]:
-    async with local_plane() as plane, person(plane.cluster()) as user:
+    async with local_plane() as plane, cluster_user(plane.cluster()) as user:
         return [await _run_pod(user, f"pod-{number}") for number in range(count)]
 
 
-async def _run_pod(user: Person, name: str) -> float:
+async def _run_pod(user: ClusterUser, name: str) -> float:
     """Create one pod; returns the milliseconds until it is seen running."""
     running = asyncio.create_task(_running(user, name))
     await asyncio.sleep(0.1)  # the watch stands, and what the pod before left behind is done
@@ -63,7 +63,7 @@ async def _run_pod(user: Person, name: str) -> float:
     return (at - began) * 1e3
 
 
-async def _running(user: Person, name: str) -> float:
+async def _running(user: ClusterUser, name: str) -> float:
     async for at, item in user.watch_pods():
         if item.metadata.name == name and _is_running(item):
             return at

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
-from benchmarks.clusters import Cluster, Person, TemplateWatch, person, watch_templates
+from benchmarks.clusters import Cluster, ClusterUser, TemplateWatch, cluster_user, watch_templates
 from benchmarks.figures import Figure, Table, Target, at_most, quantile
 from benchmarks.generate import config_map, consumer, secret
 from benchmarks.machine import cpu_seconds
@@ -53,7 +53,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     few, many = scope.count(100), scope.count(1000, quick=4)
     edits = scope.count(100)
     with measured(f"Rollout delay, {cluster.name}") as result:
-        async with person(cluster) as user:
+        async with cluster_user(cluster) as user:
             await create(user, 0, few)
             bare = await _bare(cluster, user, edits)
             plain = await _delays(cluster, user, few, edits, settle="0s")
@@ -96,14 +96,14 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     return result.table()
 
 
-async def create(user: Person, first: int, end: int) -> None:
+async def create(user: ClusterUser, first: int, end: int) -> None:
     """Create pairs of a ConfigMap and its only consumer, by number."""
     numbers = range(first, end)
     await user.create(config_map(f"source-{number}", LEVEL="0") for number in numbers)
     await user.create_consumers(consumer(f"app-{number}", f"source-{number}") for number in numbers)
 
 
-async def _bare(cluster: Cluster, user: Person, edits: int) -> list[float]:
+async def _bare(cluster: Cluster, user: ClusterUser, edits: int) -> list[float]:
     """Write rollouts by hand, with no controller; what the API server and the watch take alone."""
     await user.create_consumers([consumer("by-hand", "nothing")])
     async with watch_templates(cluster) as watch:
@@ -129,7 +129,7 @@ class _Edits(NamedTuple):
 
 
 async def _delays(
-    cluster: Cluster, somebody: Person, consumers: int, edits: int, *, settle: str
+    cluster: Cluster, user: ClusterUser, consumers: int, edits: int, *, settle: str
 ) -> _Edits:
     """Start a controller and edit the sources in turn, as `edit_in_turn` does."""
     async with (
@@ -141,14 +141,14 @@ async def _delays(
         idle = (cpu_seconds(running.pid) - used) / (time.perf_counter() - began)
         used, began = cpu_seconds(running.pid), time.perf_counter()
         value = f"{settle} of {consumers}"
-        delays = await edit_in_turn(somebody, watch, consumers, edits, value=value)
+        delays = await edit_in_turn(user, watch, consumers, edits, value=value)
         await asyncio.sleep(_RECORDED)
         lasted = time.perf_counter() - began
         return _Edits(delays, (cpu_seconds(running.pid) - used - idle * lasted) / edits * 1e3)
 
 
 async def edit_in_turn(
-    user: Person, watch: TemplateWatch, consumers: int, edits: int, *, value: str
+    user: ClusterUser, watch: TemplateWatch, consumers: int, edits: int, *, value: str
 ) -> list[float]:
     """Edit the sources in turn; returns milliseconds from each answer to the rollout seen."""
     return [
@@ -157,7 +157,7 @@ async def edit_in_turn(
     ]
 
 
-async def _delay(user: Person, watch: TemplateWatch, source: str, value: str) -> float:
+async def _delay(user: ClusterUser, watch: TemplateWatch, source: str, value: str) -> float:
     # Whatever followed the edit before is over: the workload controllers', the Event, the record.
     await asyncio.sleep(random.uniform(0.1, 0.3))
     before = len(watch.seen)

@@ -32,7 +32,7 @@ __all__ = ["measure_events", "run", "started"]
 #: Watch events a second, and for how many seconds.
 _RATE, _SECONDS = 5_000, 40
 
-#: Seconds between two looks at how far the controller is.
+#: Seconds between two readings of how far the controller is.
 _LOOK = 0.25
 
 _QUICK = Sizes(
@@ -149,7 +149,7 @@ async def _share(pid: int, seconds: float) -> float:
 # -- the storm ---------------------------------------------------------------------------------
 
 
-class _Look(NamedTuple):
+class _Reading(NamedTuple):
     """How far the controller was at one moment."""
 
     at: float
@@ -161,7 +161,7 @@ class _Storm(NamedTuple):
     events: int
     #: Events in the time that sending all of them took, per second.
     rate: float
-    #: Milliseconds, at each look.
+    #: Milliseconds, at each reading.
     lags: Sequence[float]
     #: Shares of one core, in percent.
     controller_cpu: float
@@ -189,10 +189,10 @@ async def measure_events(
         cpu, server_cpu, began = cpu_seconds(running.pid), cpu_seconds(server.pid), time.monotonic()
         params = {"rate": str(rate), "seconds": str(seconds), "data": str(int(data))}
         await client.request("POST", "/pump", params=params, body=b"{}")
-        looks = []
+        readings = []
         while time.monotonic() < began + seconds:
             await asyncio.sleep(_LOOK)
-            looks.append(_Look(time.monotonic(), await running.events()))
+            readings.append(_Reading(time.monotonic(), await running.events()))
         lasted = time.monotonic() - began
         cpu, server_cpu = cpu_seconds(running.pid) - cpu, cpu_seconds(server.pid) - server_cpu
         resident = resident_mb(running.pid)
@@ -206,7 +206,7 @@ async def measure_events(
     return _Storm(
         events=sum(counts),
         rate=sum(counts) / lasted,
-        lags=[_lag(look, start, sent) * 1e3 for look in looks],
+        lags=[_lag(reading, start, sent) * 1e3 for reading in readings],
         controller_cpu=cpu / lasted * 100,
         server_cpu=server_cpu / lasted * 100,
         rollouts=(await running.requests()).get("PATCH", 0) - patches,
@@ -219,13 +219,13 @@ async def _sent(client: Client) -> dict[str, list[float]]:
     return found
 
 
-def _lag(look: _Look, start: Mapping[str, int], sent: Mapping[str, Sequence[float]]) -> float:
+def _lag(reading: _Reading, start: Mapping[str, int], sent: Mapping[str, Sequence[float]]) -> float:
     """Return the age of the oldest watch event that had not been taken, over all resources."""
     ages = [0.0]
     for name, times in sent.items():
-        taken = look.taken.get(name, 0) - start.get(name, 0)
+        taken = reading.taken.get(name, 0) - start.get(name, 0)
         if taken < len(times):
-            ages.append(look.at - times[taken])
+            ages.append(reading.at - times[taken])
     return max(ages)
 
 

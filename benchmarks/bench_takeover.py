@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from benchmarks.clusters import Cluster, Person, TemplateWatch, person, watch_templates
+from benchmarks.clusters import Cluster, ClusterUser, TemplateWatch, cluster_user, watch_templates
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import config_map, consumer
 from benchmarks.processes import Controller, controller, local_plane
@@ -29,7 +29,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
 
 async def _table(scope: Scope, cluster: Cluster) -> Table:
     with measured(f"Takeover, {cluster.name}") as result:
-        async with person(cluster) as user, watch_templates(cluster) as watch:
+        async with cluster_user(cluster) as user, watch_templates(cluster) as watch:
             await user.create([config_map("takeover", LEVEL="0")])
             await user.create_consumers([consumer("takeover", "takeover")])
             killed = [
@@ -53,7 +53,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
 
 async def _takeover(
     cluster: Cluster,
-    user: Person,
+    user: ClusterUser,
     watch: TemplateWatch,
     end: Callable[[Controller], Awaitable[None]],
     value: str,

@@ -21,10 +21,10 @@ from benchmarks.bench_rollout_delay import create
 from benchmarks.clusters import (
     BARE,
     Cluster,
-    Person,
+    ClusterUser,
     TemplateWatch,
     bare_controller,
-    person,
+    cluster_user,
     watch_templates,
 )
 from benchmarks.figures import Figure, Table, at_most, quantile
@@ -62,7 +62,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     consumers = edits = scope.count(40)
     names = list(ATTACKS)[: scope.count(len(ATTACKS), quick=1)]
     with measured(f"Hostile tenants, {cluster.name}") as result:
-        async with person(cluster) as user:
+        async with cluster_user(cluster) as user:
             await create(user, 0, consumers)
             bare = [consumer(name, "nothing") for name in BARE]
             for body in bare:
@@ -108,7 +108,7 @@ class _Delays(NamedTuple):
 
 
 async def _edit_in_turn(
-    user: Person, watch: TemplateWatch, consumers: int, edits: int, *, value: str
+    user: ClusterUser, watch: TemplateWatch, consumers: int, edits: int, *, value: str
 ) -> _Delays:
     """Edit the sources in turn, and wait for all controllers each time."""
     delays = _Delays([], [], [])
@@ -143,7 +143,7 @@ async def _attacked(
     config = load_kubeconfig(str(cluster.kubeconfig))
     async with (
         Client(config, user_agent="hotmap-benchmarks-tenant") as client,
-        person(cluster) as user,
+        cluster_user(cluster) as user,
     ):
         await client.create(NAMESPACES, None, {"metadata": {"name": namespace}}, type=dict)
         async with (

@@ -33,12 +33,12 @@ from hotmap.kube.watch import Bookmark, Failure, Unreadable, WatchDecoder
 __all__ = [
     "BARE",
     "Cluster",
-    "Person",
+    "ClusterUser",
     "Revision",
     "TemplateWatch",
     "bare_controller",
+    "cluster_user",
     "in_background",
-    "person",
     "watch_templates",
 ]
 
@@ -68,7 +68,7 @@ class _Bare(msgspec.Struct):
     metadata: ObjectMeta
 
 
-class Person:
+class ClusterUser:
     """A user with a client and the right to do anything."""
 
     def __init__(self, client: Client) -> None:
@@ -205,11 +205,11 @@ class _Event(msgspec.Struct):
 
 
 @asynccontextmanager
-async def person(cluster: Cluster) -> AsyncIterator[Person]:
+async def cluster_user(cluster: Cluster) -> AsyncIterator[ClusterUser]:
     """Connect a client to a cluster for the length of a block."""
     config = load_kubeconfig(str(cluster.kubeconfig))
     async with Client(config, user_agent="hotmap-benchmarks") as client:
-        yield Person(client)
+        yield ClusterUser(client)
 
 
 # -- watching ----------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ async def bare_controller(cluster: Cluster, name: str) -> AsyncIterator[None]:
             while True:  # an API server that stalls ends requests
                 with suppress(HotmapError, RuntimeError):
                     async for _, item in _watch(client, CONFIGMAPS, _Bare, since):
-                        await Person(client).roll(name, item.metadata.resource_version)
+                        await ClusterUser(client).roll(name, item.metadata.resource_version)
                         since = item.metadata.resource_version
                 await asyncio.sleep(0.1)
 

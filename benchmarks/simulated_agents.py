@@ -1,4 +1,4 @@
-"""Plays the agents of many pods in one process: `python -m benchmarks.played_agents`.
+"""Simulates the agents of many pods in one process: `python -m benchmarks.simulated_agents`.
 
 Reads {address: uid} as one line of JSON, watches the pods for announcements, and answers as an
 agent does that loads what is announced some time later. Prints a line for each burst of loads, and
@@ -12,7 +12,7 @@ import json
 import sys
 import time
 
-from benchmarks.clusters import Person
+from benchmarks.clusters import ClusterUser
 from hotmap.core.target import TARGET
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
@@ -108,7 +108,7 @@ async def _main() -> None:
     async with Client(load_kubeconfig(kubeconfig), user_agent="hotmap-benchmarks") as client:
 
         async def follow() -> None:
-            async for _, pod in Person(client).watch_pods():
+            async for _, pod in ClusterUser(client).watch_pods():
                 target = (pod.metadata.annotations or {}).get(TARGET, "")
                 agents.announce(pod.metadata.uid, target)
 
