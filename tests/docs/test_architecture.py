@@ -19,9 +19,9 @@ def test_steps_start_at_existing_functions(number: str, file: str, function: str
 
 
 def test_steps_are_numbered_without_a_gap() -> None:
-    """The text says how many there are: of the controller, the agent and the local plane."""
+    """The text says how many: of the controller, the agent, a local write and a local pod."""
     numbers = [int(number) for number, _, _ in _STEP.findall(_PAGE)]
-    assert numbers == [*range(1, 13), *range(1, 9), *range(1, 8)]
+    assert numbers == [*range(1, 13), *range(1, 9), *range(1, 8), *range(1, 9)]
 
 
 def test_each_module_of_decide_is_described() -> None:
