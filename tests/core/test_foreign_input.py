@@ -44,6 +44,8 @@ ODD = st.sampled_from(
     ]
 )
 TEXT = ODD | st.text(max_size=40)
+#: Also numbers, which random texts hardly ever are; some have too many digits.
+NUMBERS = st.integers(0, 10**22).map(str) | TEXT
 
 
 # -- times -------------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ def test_line_feed_in_mount_path_stays_on_its_line() -> None:
 # -- numbers ------------------------------------------------------------------------------------
 
 
-@given(TEXT)
+@given(NUMBERS)
 def test_targets_of_pods_are_read_or_unknown(text: str) -> None:
     """Whatever stands in the annotation that a nudge writes."""
     for value in (text, f"{text}/a/b"):
@@ -276,12 +278,30 @@ def test_targets_of_pods_are_read_or_unknown(text: str) -> None:
         assert target is None or str(target).startswith(f"{number}/")
 
 
-@given(TEXT)
+@given(NUMBERS)
 def test_revision_serials_are_parsed_or_restart(text: str) -> None:
     """Anybody may write the revision of a template."""
     revision = distinct_revision("k.f", None, previous=f"k.f.{text}")
     number = parse_number(text.split(".")[0])
     assert revision == f"k.f.{(number or 0) + 1}"
+
+
+@pytest.mark.parametrize(
+    ("previous", "expected"),
+    [
+        ("k.f.7", "k.f.8"),
+        ("k.f.7.9", "k.f.8"),
+        ("k.f.9999999999999999999", "k.f.10000000000000000000"),
+        ("k.f.10000000000000000000", "k.f.1"),
+        ("k.f.-1", "k.f.1"),
+        ("k.f.²", "k.f.1"),
+        ("k.f.", "k.f.1"),
+        ("k.f", "k.f.1"),
+        ("", "k.f.1"),
+    ],
+)
+def test_revision_serial_is_above_the_one_of_the_template(previous: str, expected: str) -> None:
+    assert distinct_revision("k.f", None, previous=previous) == expected
 
 
 @given(TEXT)
