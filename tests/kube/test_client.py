@@ -39,8 +39,8 @@ from hotmap.core.model.objects import ConfigMap, Workload
 from hotmap.kube.client import Client, Limits, Page
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.kube.metadata import list_versions
+from hotmap.kube.partial_metadata import PartialObjectMetadata
 from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
-from hotmap.kube.written import Written
 
 FAST = Limits(
     connect=1, attempt=0.5, attempts=3, pause_first=0.01, pause_last=0.05, max_retry_after=1
@@ -124,10 +124,10 @@ async def test_metadata_alone_is_asked_for_where_no_more_is_read(server: FaultSe
     server.script("other", *[answers(200, made)] * 5, answers(200, {"metadata": {}, "items": []}))
     async with client(server) as api:
         await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
-        await api.get(CONFIGMAPS, "shop", "a", type=Written)
-        await api.create(CONFIGMAPS, "shop", MADE, type=Written)
-        await api.replace(CONFIGMAPS, "shop", "a", MADE, type=Written)
-        patched = await api.patch(CONFIGMAPS, "shop", "a", {}, type=Written)
+        await api.get(CONFIGMAPS, "shop", "a", type=PartialObjectMetadata)
+        await api.create(CONFIGMAPS, "shop", MADE, type=PartialObjectMetadata)
+        await api.replace(CONFIGMAPS, "shop", "a", MADE, type=PartialObjectMetadata)
+        patched = await api.patch(CONFIGMAPS, "shop", "a", {}, type=PartialObjectMetadata)
         await list_versions(api, CONFIGMAPS, "shop")
     assert patched.metadata.resource_version == "7"
     whole, *others, listed = (request.headers["accept"] for request in server.requests)

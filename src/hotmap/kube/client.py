@@ -24,10 +24,10 @@ from hotmap.kube.config import ClusterConfig
 from hotmap.kube.decoding import decode, without_deep_values
 from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.log_throttle import LogThrottle
+from hotmap.kube.partial_metadata import ACCEPT_METADATA, PartialObjectMetadata
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff, Outage
 from hotmap.kube.transport import Request, Transport, WatchStream, is_certificate_error
-from hotmap.kube.written import METADATA, Written
 
 __all__ = ["DEFAULT_LIMITS", "Client", "ClientStatistics", "Limits", "Page"]
 
@@ -90,7 +90,7 @@ class _List(msgspec.Struct, Generic[T]):
 class Client:
     """A client of the API server of `config`; an async context manager.
 
-    With `Written` as type, the server is asked for the object's metadata alone.
+    With `PartialObjectMetadata` as type, the server is asked for the object's metadata alone.
 
     After a write was cancelled it is unknown whether the server did it, so every write of hotmap
     has a precondition or can be repeated safely.
@@ -501,7 +501,7 @@ class Client:
 
 
 def _accept(type: object) -> dict[str, str]:
-    return {"Accept": METADATA} if type is Written else {}
+    return {"Accept": ACCEPT_METADATA} if type is PartialObjectMetadata else {}
 
 
 def _encode(body: Mapping[str, Any] | Sequence[Any] | bytes) -> bytes:

@@ -22,10 +22,10 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.partial_metadata import PartialObjectMetadata
 from hotmap.kube.resources import EVENTS
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.token_bucket import TokenBucket
-from hotmap.kube.written import Written
 
 __all__ = ["CLOSE_TIMEOUT", "EventKey", "EventSeries", "EventWriter"]
 
@@ -275,7 +275,7 @@ class EventWriter:
         # The name is unique: if it exists, an attempt whose response was lost created it.
         with suppress(AlreadyExists):
             await self._client.create(
-                EVENTS, _namespace(series), body, type=Written, idempotent=True
+                EVENTS, _namespace(series), body, type=PartialObjectMetadata, idempotent=True
             )
 
     async def _count(self, series: EventSeries, count: int) -> None:
@@ -284,7 +284,7 @@ class EventWriter:
             _namespace(series),
             series.body["metadata"]["name"],
             {"count": count, "lastTimestamp": _timestamp(series.last)},
-            type=Written,
+            type=PartialObjectMetadata,
             idempotent=True,
         )
 

@@ -29,8 +29,8 @@ from hotmap.core.patch.rollout import (
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import FIELD_MANAGER
 from hotmap.kube.client import Client
+from hotmap.kube.partial_metadata import PartialObjectMetadata
 from hotmap.kube.resources import BY_KIND, CRONJOBS, JOBS, PODS, ROLLOUTS
-from hotmap.kube.written import Written
 
 __all__ = ["ClusterExecutor", "Executor", "restart_at", "rollout_patch"]
 
@@ -112,7 +112,7 @@ class ClusterExecutor:
             consumer.key.namespace,
             consumer.key.name,
             patch.body,
-            type=Written,
+            type=PartialObjectMetadata,
             content_type=patch.content_type,
             field_manager=patch.field_manager,
         )
@@ -131,7 +131,7 @@ class ClusterExecutor:
             consumer.key.namespace,
             consumer.key.name,
             end_pause_patch(consumer, pause.annotation, resumes=resumes),
-            type=Written,
+            type=PartialObjectMetadata,
             field_manager=FIELD_MANAGER,
         )
         return answer.metadata.generation
@@ -153,7 +153,7 @@ class ClusterExecutor:
                 "metadata": {"uid": argo.uid, "resourceVersion": argo.resource_version},
                 "spec": {"restartAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))},
             },
-            type=Written,
+            type=PartialObjectMetadata,
         )
         return answer.metadata.generation if consumer.key == argo.key else consumer.generation
 
@@ -175,7 +175,7 @@ class ClusterExecutor:
                 JOBS,
                 consumer.key.namespace,
                 job_of_cron_job(cron_job, decision.run_name, revision),
-                type=Written,
+                type=PartialObjectMetadata,
                 idempotent=True,
             )
 
@@ -193,7 +193,12 @@ class ClusterExecutor:
         again = job_again(await self._read_same(consumer))
         with suppress(AlreadyExists):
             await self._client.create(
-                JOBS, consumer.key.namespace, again, type=Written, dry_run=True, idempotent=True
+                JOBS,
+                consumer.key.namespace,
+                again,
+                type=PartialObjectMetadata,
+                dry_run=True,
+                idempotent=True,
             )
         self._check_leading()
         await self._recreations.again(consumer.uid, consumer.resource_version, again, why)
@@ -241,7 +246,7 @@ class ClusterExecutor:
         return obj
 
 
-def _new_generation(before: int, answer: Written) -> int:
+def _new_generation(before: int, answer: PartialObjectMetadata) -> int:
     """Return the generation after a rollout was written, each of which changes the spec.
 
     Raises:

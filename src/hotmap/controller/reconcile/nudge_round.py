@@ -30,8 +30,8 @@ from hotmap.core.patch.nudge import can_be_nudged, is_starting, read_target
 from hotmap.core.target import TARGET, Target
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
+from hotmap.kube.partial_metadata import PartialObjectMetadata
 from hotmap.kube.resources import PODS
-from hotmap.kube.written import Written
 
 __all__ = ["Nudge", "NudgeRound", "NudgeSender"]
 
@@ -153,7 +153,7 @@ class NudgeSender:
                     namespace,
                     nudge.name,
                     body,
-                    type=Written,
+                    type=PartialObjectMetadata,
                     attempts=1,  # the consumer is retried; others need not wait for it
                 )
             except (NotFound, Conflict):

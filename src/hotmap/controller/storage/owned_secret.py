@@ -14,8 +14,8 @@ from typing import Any
 from hotmap.core.errors import AlreadyExists, Conflict, NotFound
 from hotmap.core.model.objects import Secret
 from hotmap.kube.client import Client
+from hotmap.kube.partial_metadata import PartialObjectMetadata
 from hotmap.kube.resources import SECRETS
-from hotmap.kube.written import Written
 
 __all__ = ["OwnedSecret"]
 
@@ -68,7 +68,9 @@ class OwnedSecret:
             ApiError, Unreachable: as the client raises them.
         """
         try:
-            secret = await self._client.get(SECRETS, self._namespace, self._name, type=Written)
+            secret = await self._client.get(
+                SECRETS, self._namespace, self._name, type=PartialObjectMetadata
+            )
         except NotFound:
             return self.version is not None
         return secret.metadata.resource_version != self.version
@@ -100,7 +102,7 @@ class OwnedSecret:
         """
         body = self._body(content)
         secret = await self._client.create(
-            SECRETS, self._namespace, body, type=Written, idempotent=True
+            SECRETS, self._namespace, body, type=PartialObjectMetadata, idempotent=True
         )
         self.version = secret.metadata.resource_version
 
@@ -111,7 +113,7 @@ class OwnedSecret:
         body = self._body(content)
         body["metadata"]["resourceVersion"] = self.version
         secret = await self._client.replace(
-            SECRETS, self._namespace, self._name, body, type=Written
+            SECRETS, self._namespace, self._name, body, type=PartialObjectMetadata
         )
         self.version = secret.metadata.resource_version
 
