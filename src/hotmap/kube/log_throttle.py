@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hotmap.kube.latest import put_latest
+from hotmap.kube.bounded_dict import put_latest
 
 __all__ = ["LogThrottle"]
 

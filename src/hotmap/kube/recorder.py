@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 from hotmap.core.model.objects import ObjectKey
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.events import CLOSE_TIMEOUT, EventKey, EventSeries, EventWriter
-from hotmap.kube.latest import put_latest
 from hotmap.kube.resources import EVENTS
 from hotmap.kube.token_bucket import TokenBucket
 

@@ -40,8 +40,8 @@ from hotmap.core.errors import (
     Unreachable,
 )
 from hotmap.core.model.objects import Job, ObjectKey
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.client import Client
-from hotmap.kube.latest import put_latest
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder

@@ -18,8 +18,8 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.payload_digest import file_digest
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.client import Client
-from hotmap.kube.latest import put_latest
 from hotmap.kube.resources import CONFIGMAPS
 from hotmap.kube.store import Store
 

@@ -23,8 +23,8 @@ from hotmap.core.status.agent_answers import AgentReport, merge_reports, read_an
 from hotmap.core.status.agent_locations import AgentAddress, agent_addresses
 from hotmap.core.status.agent_stages import is_final
 from hotmap.core.status.desired import DesiredContent
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.fair_slots import FairSlots
-from hotmap.kube.latest import put_latest
 
 __all__ = ["AgentClient", "AgentQuery"]
 

@@ -24,7 +24,7 @@ from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source, changed_keys
-from hotmap.kube.latest import put_latest
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.supervisor import SupervisedTasks, Supervisor

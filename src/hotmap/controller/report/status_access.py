@@ -20,8 +20,8 @@ import msgspec
 
 from hotmap.core.errors import Forbidden
 from hotmap.core.text import printable
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.client import Client
-from hotmap.kube.latest import put_latest
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["TOKEN_HEADER", "StatusAccess", "User"]

@@ -22,7 +22,7 @@ from hotmap.core.errors import HotmapError
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record
-from hotmap.kube.latest import put_latest
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.workqueue import WorkQueue
 

@@ -30,7 +30,7 @@ from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
 from hotmap.core.policy.policy import ROLLABLE, Policy, followed_uses, unfollowed_sources
-from hotmap.kube.latest import put_latest
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["FollowedSource", "Observer", "ObserverSettings", "TermKnowledge"]

@@ -11,8 +11,8 @@ from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.template_uses import referenced_sources
+from hotmap.kube.bounded_dict import put_latest
 from hotmap.kube.client import Client
-from hotmap.kube.latest import put_latest
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.paging import list_items
 from hotmap.kube.resources import PODS, Selection

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.metadata import metadata_errors
-from hotmap.local.apiserver.shapes import check_shape
+from hotmap.local.apiserver.type_checks import check_types
 from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def decode(kind: Kind, obj: JsonObject, *, applied: bool = False) -> None:
     kind.strategy.decode(kind.group_version_kind, obj)
     if not applied:
         kind.strategy.drop_nulls(obj)
-    check_shape(kind, obj)
+    check_types(kind, obj)
 
 
 def prepare_create(kind: Kind, obj: JsonObject) -> None:

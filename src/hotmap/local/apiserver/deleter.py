@@ -1,13 +1,13 @@
 """Deleting objects from the store, at once or in time.
 
-apiserver/pkg/registry/generic/registry/store.go, Delete. The rules are those of `deletion`.
+apiserver/pkg/registry/generic/registry/store.go, Delete. The rules are those of `deletion_rules`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotmap.local.apiserver import deletion
+from hotmap.local.apiserver import deletion_rules
 from hotmap.local.apiserver.encoding import decode, encode
 from hotmap.local.apiserver.namespace_lifecycle import check_mortal
 from hotmap.local.apiserver.plugins import AdmissionRequest
@@ -50,7 +50,7 @@ class ObjectDeleter:
         kind = path.kind
         entry = self._reader.entry(kind, path.namespace, path.name)
         old = decode(entry, kind)
-        deletion.check_preconditions(kind, old["metadata"], options)
+        deletion_rules.check_preconditions(kind, old["metadata"], options)
         check_mortal(kind, path.name)
         if self.policies is not None:
             namespace = path.namespace or ""
@@ -60,14 +60,14 @@ class ObjectDeleter:
             self.policies.validate(request)
         new = decode(entry, kind)
         default = kind.strategy.default_propagation
-        deletion.set_propagation_finalizer(new["metadata"], options.propagation, default)
+        deletion_rules.set_propagation_finalizer(new["metadata"], options.propagation, default)
         kind.strategy.add_finalizers(new)
         grace = kind.strategy.deletion_grace(old, options.grace_period)
-        if grace == 0 and not deletion.is_held_by_finalizers(kind, new):
+        if grace == 0 and not deletion_rules.is_held_by_finalizers(kind, new):
             revision = entry.mod_revision
             if kind.strategy.graceful:
                 # Upstream writes down that the object goes before it goes.
-                deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
+                deletion_rules.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
                 if not options.dry_run and not is_unchanged(old, new):
                     revision = self._store.update(entry.key, encode(new, kind), expected=revision)
                     with_revision(new, revision)
@@ -76,7 +76,7 @@ class ObjectDeleter:
             if not kind.strategy.returns_deleted:
                 return success_status(kind, path.name, old["metadata"]["uid"])
             return new if kind.strategy.graceful else old
-        deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
+        deletion_rules.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
         if is_unchanged(old, new) or options.dry_run:
             return new
         written = self._store.update(entry.key, encode(new, kind), expected=entry.mod_revision)

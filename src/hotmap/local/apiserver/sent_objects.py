@@ -16,13 +16,13 @@ from hotmap.local.apiserver.decode_errors import json_type
 from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.metadata import check_name
 from hotmap.local.apiserver.patch import apply_patch
-from hotmap.local.apiserver.shapes import WrongType, conversion_error, decode_error
 from hotmap.local.apiserver.status import (
     SCHEME,
     internal,
     invalid_patch,
     invalid_strategic_patch,
 )
+from hotmap.local.apiserver.type_checks import WrongType, conversion_error, decode_error
 from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:

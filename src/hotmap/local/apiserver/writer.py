@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard
 import msgspec
 
 from hotmap.core.errors import AlreadyExists, BadRequest
-from hotmap.local.apiserver import admission, deletion, managed_fields
+from hotmap.local.apiserver import admission, deletion_rules, managed_fields
 from hotmap.local.apiserver.configurations import check_configuration
 from hotmap.local.apiserver.decode_errors import unsigned_error
 from hotmap.local.apiserver.encoding import decode
@@ -352,7 +352,7 @@ class ObjectWriter:
             new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
             if is_unchanged(old, new):
                 return None
-            if options.dry_run or deletion.is_deletion_complete(kind, new):
+            if options.dry_run or deletion_rules.is_deletion_complete(kind, new):
                 return b""
             return encode_limited(entry.key, new, kind)
 

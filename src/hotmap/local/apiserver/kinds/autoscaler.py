@@ -16,7 +16,7 @@ from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
 from hotmap.local.apiserver.kinds.stored_defaults import default_autoscaler
 from hotmap.local.apiserver.kinds.stored_strategies import StoredStrategy
 from hotmap.local.apiserver.kinds.validation import RULES, Rules
-from hotmap.local.apiserver.shapes import check_shape
+from hotmap.local.apiserver.type_checks import check_types
 from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import STATUS, Conversion, Kind, Names
 
@@ -128,7 +128,7 @@ def _default_v1(obj: JsonObject) -> None:
 
 def _errors_of_v1(obj: JsonObject) -> Any:
     made = _from_v1(obj)
-    check_shape(AUTOSCALERS, made)
+    check_types(AUTOSCALERS, made)
     return RULES["HorizontalPodAutoscaler"].check(made)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from hotmap.local.apiserver.shapes import base64_error, decode_error, unreadable
+from hotmap.local.apiserver.type_checks import base64_error, decode_error, unreadable
 from hotmap.local.field_errors import FieldError, forbidden_field, rule_errors
 from hotmap.local.json_object import JsonObject
 from hotmap.local.names import config_key_errors

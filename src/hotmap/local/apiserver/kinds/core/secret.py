@@ -11,7 +11,7 @@ from hotmap.local.apiserver.columns import AGE, NAME, field_cell
 from hotmap.local.apiserver.decode_errors import wrong_type
 from hotmap.local.apiserver.json_reader import JsonError, read_json
 from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, DataStrategy
-from hotmap.local.apiserver.shapes import decode_error
+from hotmap.local.apiserver.type_checks import decode_error
 from hotmap.local.field_errors import IMMUTABLE, FieldError, invalid_value, required, too_long
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.json_object import JsonObject

@@ -1,4 +1,4 @@
-"""JSON types of fields: refuses what Go's decoder refuses, drops what it drops.
+"""Checks the JSON types of fields: refuses what Go's decoder refuses, drops what it drops.
 
 By the table of `api_types`. Kinds that it does not know keep every field; only their metadata is
 checked.
@@ -77,7 +77,7 @@ class _Place(NamedTuple):
     path: str
 
 
-def check_shape(kind: Kind, obj: JsonObject) -> None:
+def check_types(kind: Kind, obj: JsonObject) -> None:
     """Check the JSON types of an object, and drop the fields that its kind does not have.
 
     Nulls, empty maps of strings, empty lists and zero values of optional scalars are dropped, too:

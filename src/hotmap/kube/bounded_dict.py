@@ -1,4 +1,4 @@
-"""Dictionaries that keep the latest entries: what tenants choose must not fill the memory."""
+"""Dictionaries with a bound: what tenants choose must not fill the memory."""
 
 from __future__ import annotations
 

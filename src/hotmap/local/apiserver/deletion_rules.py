@@ -1,4 +1,4 @@
-"""Deletion: grace periods, finalizers and preconditions.
+"""The rules of deletions: grace periods, finalizers and preconditions.
 
 Decides on objects alone; `deleter` reads and writes them.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotmap.kube.latest import put_latest
+from hotmap.kube.bounded_dict import put_latest
 
 
 def test_oldest_entry_is_dropped() -> None:
