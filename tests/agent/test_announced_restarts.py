@@ -22,6 +22,7 @@ from hotmap.agent.decide.facts import (
     StartApplication,
     StartAttempt,
     StartCheck,
+    Unreadable,
 )
 from hotmap.core.target import Target
 
@@ -90,6 +91,19 @@ def test_announced_restart_waits_for_an_update_that_is_not_read_yet() -> None:
     assert decided.next_time() is None
     decided.record(snapshot("a"), 3.5)
     assert only_attempt(decided.decide(3.5)).rule.name == "frozen"
+
+
+def test_announced_restart_waits_while_files_cannot_be_read() -> None:
+    """The application would start without them."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    pass_check(decided, "a", read=1.0, passed=2.0)
+    decided.record(Unreadable("/d"), 3.0)
+    decided.record(Target(2, "live", "frozen-2"), 4.0)
+    assert decided.decide(4.0) == []
+    assert decided.next_time() is None
+    decided.record(snapshot("a"), 5.0)
+    assert only_attempt(decided.decide(5.0)).rule.name == "frozen"
 
 
 def test_announced_restart_with_a_stage_does_not_wait() -> None:
