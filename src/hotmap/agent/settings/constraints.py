@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def require_combinable(flags: FlagValues) -> None:
+    """Require that each flag is given with those that it needs, and without those it excludes."""
     for name in ("env-from", "env", "forward-hup", "stop-signal", "min-uptime"):
         require(
             bool(flags.application) or not flags.has(name),
@@ -61,12 +62,14 @@ def require_combinable(flags: FlagValues) -> None:
 
 
 def require_unique_names(rules: tuple[Rule, ...]) -> None:
+    """Require that no two rules have one name, under which their state is kept."""
     names = [rule.name for rule in rules]
     for name in names:
         require(names.count(name) == 1, f"two rules have the name {name!r}")
 
 
 def require_stageable(flags: FlagValues, directories: tuple[str, ...]) -> None:
+    """Require that the stage can have a subdirectory for each directory, apart from all of them."""
     stage = flags.path("stage")
     if not stage:
         return

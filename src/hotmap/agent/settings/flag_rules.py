@@ -34,7 +34,7 @@ def flag_rules(
 ) -> tuple[Rule, ...]:
     """Make the rules of flags: default or one per URL, startup, environment and frozen."""
     actions = _flag_actions(flags)
-    probes = flags.many("verify", parse_probe)
+    probes = flags.all("verify", parse_probe)
     files: tuple[str, ...] = ("*",)
     program = flags.program()
     if program is not None:
@@ -63,7 +63,7 @@ def flag_rules(
         rules.append(_startup_rule(program, actions, directories))
     if env_directories:
         rules.append(Rule("environment", ("*",), env_directories, (_SUPERVISED,), ()))
-    if flags.one("restart-on", _parse_frozen, ""):
+    if flags.last("restart-on", _parse_frozen, ""):
         rules.append(_frozen_rule(flags))
     return tuple(rules)
 
@@ -83,8 +83,8 @@ def _split_calls(actions: tuple[Action, ...]) -> list[tuple[str, tuple[Action, .
 
 def _frozen_rule(flags: FlagValues) -> Rule:
     default = "supervised" if flags.application else "all-containers"
-    mode = flags.one("restart", parse_restart_mode, default)
-    drains = tuple(Action("http", call=Call(url)) for url in flags.many("drain-url", parse_url))
+    mode = flags.last("restart", parse_restart_mode, default)
+    drains = tuple(Action("http", call=Call(url)) for url in flags.all("drain-url", parse_url))
     return Rule(FROZEN, (), (), (*drains, _restart_action(flags, mode)), ())
 
 
@@ -95,8 +95,8 @@ def _require_reloadable(
     for directory in directories:
         require(
             directory not in program.start_directories,
-            f"--for {flags.one('for', str, '')} reloads the program, and what is in {directory} is "
-            "used only when its container starts: mount finished configuration instead, or let "
+            f"--for {flags.last('for', str, '')} reloads the program, and what is in {directory} "
+            "is used only when its container starts: mount finished configuration instead, or let "
             "changes roll out the workload, without an agent",
         )
 
@@ -141,25 +141,25 @@ def _startup_rule(
 
 def _flag_actions(flags: FlagValues) -> tuple[Action, ...]:
     actions: list[Action] = []
-    for number in flags.many("signal", parse_signal):
+    for number in flags.all("signal", parse_signal):
         target = flags.process("")
         require(bool(target), "--signal requires --process: the process that gets the signal")
         actions.append(Action("signal", signal=number, target=target))
-    for url in flags.many("url", parse_url):
+    for url in flags.all("url", parse_url):
         call = Call(
             url,
-            method=flags.one("method", parse_method, "POST"),
-            headers=flags.many("header", parse_header),
-            body=flags.one("body", str, ""),
-            statuses=flags.one("status", parse_statuses, (200,)),
-            credentials=flags.one("credentials", parse_secret_path, ""),
-            token=flags.one("token", parse_secret_path, ""),
+            method=flags.last("method", parse_method, "POST"),
+            headers=flags.all("header", parse_header),
+            body=flags.last("body", str, ""),
+            statuses=flags.last("status", parse_statuses, (200,)),
+            credentials=flags.last("credentials", parse_secret_path, ""),
+            token=flags.last("token", parse_secret_path, ""),
         )
         actions.append(Action("http", call=call))
-    actions += [Action("exec", command=words) for words in flags.many("exec", split_command)]
-    actions += [Action("touch", path=path) for path in flags.many("touch", parse_path)]
+    actions += [Action("exec", command=words) for words in flags.all("exec", split_command)]
+    actions += [Action("touch", path=path) for path in flags.all("touch", parse_path)]
     if flags.has("restart") and not flags.has("restart-on"):
-        actions.append(_restart_action(flags, flags.one("restart", parse_restart_mode, "")))
+        actions.append(_restart_action(flags, flags.last("restart", parse_restart_mode, "")))
     return tuple(actions)
 
 

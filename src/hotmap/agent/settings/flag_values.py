@@ -23,23 +23,31 @@ _SECRET_FLAGS = (
 
 
 class FlagValues:
-    """Parses values of flags; an error names the flag."""
+    """Parses values of flags.
+
+    Each method that parses raises SettingsError for an invalid value; the message names the flag as
+    it was written, and the text unless it may hold a credential.
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
         self.application = arguments.application
 
     def has(self, name: str) -> bool:
+        """Return whether a flag was given."""
         return name in self._arguments.values
 
     def spelling_of(self, name: str) -> str:
+        """Return a flag as it was written, such as `-t`, for messages."""
         return self._arguments.spelling.get(name, f"--{name}")
 
-    def one(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        found = self.many(name, parse)
+    def last(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        """Parse a flag of which the last value counts."""
+        found = self.all(name, parse)
         return found[-1] if found else default
 
-    def many(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+    def all(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+        """Parse a flag of which each value counts, in their order."""
         where, is_secret = self.spelling_of(name), name in _SECRET_FLAGS
         return tuple(
             parse_value(text, parse, where, is_secret=is_secret)
@@ -47,21 +55,24 @@ class FlagValues:
         )
 
     def path(self, name: str) -> str:
-        return self.one(name, parse_path, "")
+        """Parse a flag with an absolute path; "" where it was not given."""
+        return self.last(name, parse_path, "")
 
     def paths(self, name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.many(name, parse_path)))
+        """Parse a flag with absolute paths, each of them once."""
+        return tuple(dict.fromkeys(self.all(name, parse_path)))
 
     def switch(self, name: str) -> bool:
-        return self.one(name, _parse_switch, False)
+        """Parse a flag that is true or false; false where it was not given."""
+        return self.last(name, _parse_switch, False)
 
     def process(self, default: str) -> str:
         """Parse --process; without it the own application, else `default`."""
-        return self.one("process", parse_process, "child" if self.application else default)
+        return self.last("process", parse_process, "child" if self.application else default)
 
     def program(self) -> KnownProgram | None:
         """Parse --for."""
-        return KNOWN_PROGRAMS.get(self.one("for", _parse_program, ""))
+        return KNOWN_PROGRAMS.get(self.last("for", _parse_program, ""))
 
 
 def _parse_switch(text: str) -> bool:

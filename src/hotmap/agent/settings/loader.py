@@ -71,7 +71,7 @@ def load_settings(arguments: Arguments) -> Settings:
     tables = document.pop("rule", [])
     flags = FlagValues(add_document(arguments, document, rules_file))
     directories = flags.paths("dir")
-    env_from = flags.many("env-from", _parse_env_from)
+    env_from = flags.all("env-from", _parse_env_from)
     require(bool(directories or env_from), "no directory to watch: use --dir DIR")
     require_combinable(flags)
     from_file = parse_rules(tables, rules_file, directories, supervised=bool(flags.application))
@@ -97,11 +97,11 @@ def load_settings(arguments: Arguments) -> Settings:
 def _watch_settings(flags: FlagValues, directories: tuple[str, ...]) -> WatchSettings:
     return WatchSettings(
         directories=directories,
-        settle=flags.one("settle", parse_duration, 0.1),
-        settle_max=flags.one("settle-max", parse_duration, 2.0),
-        poll_interval=flags.one("poll-interval", parse_positive_duration, 0.0),
+        settle=flags.last("settle", parse_duration, 0.1),
+        settle_max=flags.last("settle-max", parse_duration, 2.0),
+        poll_interval=flags.last("poll-interval", parse_positive_duration, 0.0),
         target_file=flags.path("target-file"),
-        max_directory_size=flags.one("max-directory-size", parse_positive_size, 64 << 20),
+        max_directory_size=flags.last("max-directory-size", parse_positive_size, 64 << 20),
         permissions=flags.has("stage") and not flags.has("stage-mode"),
     )
 
@@ -109,38 +109,38 @@ def _watch_settings(flags: FlagValues, directories: tuple[str, ...]) -> WatchSet
 def _check_settings(
     flags: FlagValues, tables: list[Any], rules_file: str, directories: tuple[str, ...]
 ) -> CheckSettings:
-    texts = flags.many("check", str)
+    texts = flags.all("check", str)
     commands = []
     if not texts and (program := flags.program()):
         commands = [split_command(program.check)] if program.check else []
     elif texts != ("none",):
-        commands = list(flags.many("check", split_command))
+        commands = list(flags.all("check", split_command))
     for number, table in enumerate(tables, start=1):
         if "check" in table:
             commands.append(parse_command(table["check"], f"{rules_file}: rule {number}: check"))
     require_directories(commands, len(directories))
     return CheckSettings(
         commands=tuple(commands),
-        timeout=flags.one("check-timeout", parse_positive_duration, 30.0),
+        timeout=flags.last("check-timeout", parse_positive_duration, 30.0),
         limits=ContentLimits(
-            flags.one("max-size", parse_size, 0),
-            flags.many("not-empty", parse_pattern),
-            flags.many("syntax", _parse_syntax),
+            flags.last("max-size", parse_size, 0),
+            flags.all("not-empty", parse_pattern),
+            flags.all("syntax", _parse_syntax),
         ),
         stage=flags.path("stage"),
-        stage_mode=flags.many("stage-mode", parse_mode)[-1] if flags.has("stage-mode") else None,
+        stage_mode=flags.all("stage-mode", parse_mode)[-1] if flags.has("stage-mode") else None,
         work_directory=flags.path("work-dir"),
     )
 
 
 def _action_settings(flags: FlagValues) -> ActionSettings:
     return ActionSettings(
-        timeout=flags.one("action-timeout", parse_positive_duration, 60.0),
-        verify_timeout=flags.one("verify-timeout", parse_positive_duration, 10.0),
-        retry_first=flags.one("retry-first", parse_positive_duration, 0.25),
-        retry_max=flags.one("retry-max", parse_positive_duration, 15.0),
-        grace=flags.one("grace", parse_duration, 25.0),
-        splay=flags.one("splay", parse_duration, 0.0),
+        timeout=flags.last("action-timeout", parse_positive_duration, 60.0),
+        verify_timeout=flags.last("verify-timeout", parse_positive_duration, 10.0),
+        retry_first=flags.last("retry-first", parse_positive_duration, 0.25),
+        retry_max=flags.last("retry-max", parse_positive_duration, 15.0),
+        grace=flags.last("grace", parse_duration, 25.0),
+        splay=flags.last("splay", parse_duration, 0.0),
     )
 
 
@@ -148,10 +148,10 @@ def _application_settings(flags: FlagValues, env_from: tuple[EnvFrom, ...]) -> A
     return ApplicationSettings(
         command=flags.application,
         env_from=env_from,
-        env=flags.many("env", _parse_env),
+        env=flags.all("env", _parse_env),
         forward_hup=flags.switch("forward-hup"),
-        stop_signal=flags.one("stop-signal", parse_stop_signal, 15),
-        min_uptime=flags.one("min-uptime", parse_duration, 10.0),
+        stop_signal=flags.last("stop-signal", parse_stop_signal, 15),
+        min_uptime=flags.last("min-uptime", parse_duration, 10.0),
     )
 
 
@@ -159,10 +159,10 @@ def _report_settings(flags: FlagValues) -> ReportSettings:
     # What ends by itself is not worth a port that others may have.
     listen = None if flags.switch("once") else parse_address(":9533")
     return ReportSettings(
-        listen=flags.one("listen", parse_address, listen),
-        metrics_path=flags.one("metrics-path", _parse_url_path, "/metrics"),
-        socket=flags.one("socket", parse_socket_path, ""),
-        log_format=flags.one("log-format", _parse_format, "text"),
+        listen=flags.last("listen", parse_address, listen),
+        metrics_path=flags.last("metrics-path", _parse_url_path, "/metrics"),
+        socket=flags.last("socket", parse_socket_path, ""),
+        log_format=flags.last("log-format", _parse_format, "text"),
         log_checker_output=flags.switch("log-checker-output"),
     )
 
@@ -176,7 +176,7 @@ def _with_certificates(rule: Rule, flags: FlagValues) -> Rule:
         return call._replace(
             ca=flags.path("ca"),
             certificate=flags.path("client-cert"),
-            private_key=flags.one("client-key", parse_secret_path, ""),
+            private_key=flags.last("client-key", parse_secret_path, ""),
         )
 
     return rule._replace(
@@ -194,7 +194,7 @@ def _warnings(flags: FlagValues, rules: Iterable[Rule]) -> tuple[str, ...]:
         if probe.compares and not rule.read_at_start and rule.actions == (Action("none"),)
     ]
     if flags.has("webhook-retries"):
-        flags.one("webhook-retries", _parse_count, 0)
+        flags.last("webhook-retries", _parse_count, 0)
         found.append(
             f"{flags.spelling_of('webhook-retries')} has no effect: a call is repeated until it "
             "succeeds or the content changes"
