@@ -73,7 +73,11 @@ class Fetch(Protocol):
 
 
 def fetch_from_url(url: str) -> Fetch:
-    """Return how to get the status from the controller at a URL."""
+    """Return how to get the status from the controller at a URL.
+
+    What is returned raises ControllerAway if no controller answers there now, so that a later
+    attempt may succeed, and StatusUnavailable for any other answer than a status.
+    """
 
     async def fetch(query: Mapping[str, str]) -> bytes:
         page = f"{url.rstrip('/')}/v1/status"

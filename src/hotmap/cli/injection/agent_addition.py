@@ -119,7 +119,12 @@ class _TemplateEditor:
     # -- additions -----------------------------------------------------------------------------
 
     def add(self) -> None:
-        """Determine all changes, then make them."""
+        """Determine all changes, then make them.
+
+        Raises:
+            NothingToFollow: the application uses no source that an agent could reload.
+            ManifestError: an agent cannot work in this pod; nothing was changed.
+        """
         reject_reserved_flags(self._injection.flags, mode=self._injection.mode)
         stage = self._stage()
         watched = self._watched(stage)

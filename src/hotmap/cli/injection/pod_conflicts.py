@@ -55,6 +55,9 @@ def reject_uses_of_pid_1(spec: dict[str, Any], name: str) -> list[str]:
 
     Returns notes for commands that may; probes and hooks that do are refused, since the pod would
     be restarted again and again, or ended by its own hook.
+
+    Raises:
+        ManifestError: a probe or hook signals or reads process 1.
     """
     notes = []
     for container in _running_containers(spec):

@@ -82,7 +82,11 @@ class PodInspection:
         return agent_path(mount["name"], mount["mountPath"])
 
     def reject_unsupported(self) -> None:
-        """Reject pods in which the agent of this mode cannot work."""
+        """Reject pods in which the agent of this mode cannot work.
+
+        Raises:
+            ManifestError: it is one; the message says what to do instead.
+        """
         name = self._name
         if self._injection.mode == "sidecar" and self._runs_to_completion():
             raise ManifestError(
@@ -156,7 +160,11 @@ class PodInspection:
         return ["--listen", f":{port}"]
 
     def require_programs(self, settings: Settings) -> None:
-        """Reject commands whose program is not in the image of the agent's container."""
+        """Reject commands whose program is not in the image of the agent's container.
+
+        Raises:
+            ManifestError: it is one; the message says what to do instead.
+        """
         if self.supervises or not self._injection.plain_image:
             return
         if program := missing_program(settings):
@@ -170,7 +178,11 @@ class PodInspection:
     def require_effective_restart(
         self, way: str, stage: StagePlan | None, conversion: Conversion | None
     ) -> None:
-        """Reject a restart of the child process that would not update what it uses."""
+        """Reject a restart of the child process that would not update what it uses.
+
+        Raises:
+            ManifestError: it is one; the message says what to do instead.
+        """
         left = self.frozen_uses(stage, conversion)
         if way == "supervised" and left:
             raise ManifestError(
