@@ -8,8 +8,11 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, consumer
 
+from hotmap.controller.watch.changes import ChangeListener
+from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.templates import TemplateChanges
 from hotmap.core.model.consumer import Consumer
+from hotmap.core.policy.policy import Defaults
 
 
 class Watched:
@@ -104,3 +107,15 @@ def test_version_that_a_replacement_removes_is_compared_with_the_next(
     watched.becomes(generation=3, rolling=True)
     watched.becomes(template_version="3", rolling=True)
     assert watched.edited_at() == 6
+
+
+def test_deleted_workload_is_forgotten() -> None:
+    """Workloads are created and deleted for as long as a controller runs."""
+    index = Index(defaults=Defaults())
+    ChangeListener(index, clock=lambda: 1.0, monotonic=lambda: 0.0)
+    store = index.consumers["DaemonSet"]
+    new = msgspec.structs.replace(consumer("DaemonSet", ENV), generation=1, rolling=True, wanted=0)
+    store.put(new.key, new)
+    assert index.templates.last_change(new.key) is not None
+    store.remove(new.key)
+    assert index.templates.last_change(new.key) is None
