@@ -194,8 +194,8 @@ async def _interrupted(scope: Scope) -> list[Row]:
                 found = await _found(watch, 1)
             rows.append(("edited while the controller is down", "**lost**", "found", "–", found))
             async with controller(cluster):
-                found = await _made_again(user, watch)
-            name = "source deleted, made again with other content"
+                found = await _recreated(user, watch)
+            name = "source deleted, recreated with other content"
             rows.append((name, "**lost**", "found", "–", found))
             rows.append(await _server_away(cluster, user, watch, many))
     return rows
@@ -209,7 +209,7 @@ async def _found(watch: TemplateWatch, rollouts: int, since: int = 0) -> str:
     return "found"
 
 
-async def _made_again(user: ClusterUser, watch: TemplateWatch) -> str:
+async def _recreated(user: ClusterUser, watch: TemplateWatch) -> str:
     before = len(watch.seen)
     await user.delete(CONFIGMAPS, "again")
     await asyncio.sleep(1)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: Seconds to the next reading after an unexpected error.
 _RECOVERY_DELAY = 1.0
 
-#: Seconds to another look at the result of a check that is still running.
+#: Seconds between two reads of the result of a check that is still running.
 _UNDECIDED_INTERVAL = 0.2
 
 

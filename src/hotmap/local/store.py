@@ -31,7 +31,7 @@ HISTORY_BYTES = 64 << 20
 # kubernetes: staging/src/k8s.io/apiserver/pkg/storage/cacher: a watcher's channel holds 10 to
 # 1,000 events; a watcher that is further behind is closed and has to resume.
 WATCH_BUFFER = 1_000
-# Keys that a reading looks at in one step, a fraction of a millisecond.
+# Keys that a reading examines in one step, a fraction of a millisecond.
 _PAGE = 500
 
 
@@ -199,7 +199,7 @@ class MVCCStore:
         return Reading(self, prefix, after, self._readable(revision))
 
     def page(self, prefix: str, after: str, revision: int) -> tuple[list[Entry], str]:
-        """Read the next entries at a revision, and the last key that was looked at, "" at the end.
+        """Read the next entries at a revision, and the last key that was examined, "" at the end.
 
         Only a reading calls this.
         """

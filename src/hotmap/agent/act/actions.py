@@ -52,7 +52,7 @@ KUBELET_LAG = 2.0
 #: MAX_ARG_STRLEN), and the other ones need room as well.
 _MAX_CHANGED = 64 << 10
 
-#: Seconds between two looks for a process that is to start again; a kubelet takes one at least.
+#: Seconds between two searches for a process that is to start again; a kubelet takes at least one.
 _SUCCESSOR_INTERVAL = 0.1
 
 
@@ -326,7 +326,7 @@ def _wait_for_successor(
     loop = context.loop
     deadline = loop.now() + seconds
 
-    def look() -> None:
+    def search() -> None:
         try:
             is_new = started_at(_find(action, context)) + START_PRECISION > since
         except (ProcessError, OSError):
@@ -334,14 +334,14 @@ def _wait_for_successor(
         if is_new:
             done("")
         elif loop.now() < deadline:
-            loop.after(_SUCCESSOR_INTERVAL, look)
+            loop.after(_SUCCESSOR_INTERVAL, search)
         else:
             done(
                 f"the process of {action.target} was terminated and has not started again within "
                 f"{seconds:g}s"
             )
 
-    look()
+    search()
 
 
 def _kill(process: Process) -> None:

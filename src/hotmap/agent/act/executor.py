@@ -72,7 +72,7 @@ class Executor:
         self._checker.remove_remains()
         self._stage: Stage | None = None
         if settings.checks.stage:
-            from hotmap.agent.act.stage import Stage  # of few agents only
+            from hotmap.agent.act.stage import Stage  # which few agents use
 
             self._stage = Stage(settings.checks.stage, directories, settings.checks.stage_mode)
             self._stage.remove_remains()
@@ -80,7 +80,7 @@ class Executor:
         self._stage_intact_at = 0.0
         self._output: ConfigOutput | None = None
         if settings.render is not None:
-            from hotmap.agent.act.config_output import ConfigOutput  # of few agents only
+            from hotmap.agent.act.config_output import ConfigOutput  # which few agents use
 
             self._output = ConfigOutput(settings.render, os.environb)
         self._application_settings = settings.application

@@ -66,7 +66,7 @@ class StateFile:
         """
         if self._lock >= 0:
             return True
-        import fcntl  # of few agents only
+        import fcntl  # which few agents use
 
         lock = -1
         try:

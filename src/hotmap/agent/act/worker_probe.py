@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Seconds between two readings: nginx leaves the old ones beside the new ones for 100 ms at least
-#: (ngx_master_process_cycle), also where they have nothing to finish. And where only the children
-#: of its master are looked at.
+#: (ngx_master_process_cycle), also where they have nothing to finish. The second is for a read of
+#: the children of its master alone.
 INTERVAL, _WATCH_INTERVAL = 0.03, 0.005
 
 #: Seconds that old workers have to hand over, from the start of the last new one; some serve open

@@ -42,10 +42,10 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
 #: connection is dropped for a new one, so that idle clients block no others.
 _MAX_CONNECTIONS, _MAX_REQUEST, _TIMEOUT = 32, 8192, 5.0
 
-#: Seconds between looks at a socket. A forked child of a killed agent has all that the agent had
-#: open, until it executes its program. Few looks: each waits in the queue of an agent that is
-#: stopped.
-_LOOKS = (0.0, 0.05, 0.2, 0.75)
+#: Seconds before each attempt to connect to a socket. A forked child of a killed agent has all that
+#: the agent had open, until it executes its program. Few attempts: each waits in the queue of an
+#: agent that is stopped.
+_CONNECT_DELAYS = (0.0, 0.05, 0.2, 0.75)
 
 #: Seconds without accepting, where there is no descriptor for a connection.
 _ACCEPT_PAUSE = 0.5
@@ -275,7 +275,7 @@ def _tcp(address: Address) -> socket.socket:
 
 def is_in_use(path: str) -> bool:
     """Return whether a process keeps listening on a unix socket; takes a second if it does."""
-    for pause in _LOOKS:
+    for pause in _CONNECT_DELAYS:
         time.sleep(pause)
         if not _is_listened_on(path):
             return False

@@ -129,10 +129,10 @@ def signals(settings: Settings) -> bool:
 
 
 def targets(settings: Settings) -> list[str]:
-    """List the processes of others that the agent sends signals to or looks at."""
+    """List the processes of others that the agent sends signals to or inspects."""
     found = [action.target for action in _actions(settings)]
     found += [probe.target for rule in settings.rules for probe in rule.probes]
-    return [fromkey for fromkey in dict.fromkeys(found) if fromkey not in ("", "child")]
+    return [target for target in dict.fromkeys(found) if target not in ("", "child")]
 
 
 def used_files(settings: Settings) -> list[str]:

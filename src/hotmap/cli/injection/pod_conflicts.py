@@ -16,7 +16,7 @@ __all__ = [
 
 _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
-#: A signal to process 1, and a look at it.
+#: Commands that send a signal to process 1, and paths of its state.
 _SIGNALS_PID_1 = re.compile(r"\bkill\b(\s+(-s\s+\w+|-\w+|--))*(\s+\d+)*?\s+1(?=\s|$|[;&|)'\"\\])")
 _READS_PID_1 = re.compile(r"/proc/1/")
 

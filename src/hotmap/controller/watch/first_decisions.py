@@ -84,7 +84,7 @@ class FirstDecisions:
     def note_pending(self, consumer: ObjectKey) -> None:
         """Note that the first decision on a consumer waits to be carried out, as for its turn.
 
-        It is made again then, from the same.
+        When it is repeated, `unwatched_since` still answers as for the first one.
         """
         if consumer in self._waiting:
             self._pending.add(consumer)

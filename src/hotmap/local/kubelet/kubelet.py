@@ -224,7 +224,7 @@ class Kubelet:
     def _reject(self, pod: dict[str, Any], reason: str, text: str) -> None:
         """Fail a pod that the node does not take (pkg/kubelet/kubelet.go, rejectPod).
 
-        The scheduler binds none such; a pod may name the node by itself.
+        The scheduler does not bind such pods; a client may have set `spec.nodeName`.
         """
         status = {
             "phase": "Failed",

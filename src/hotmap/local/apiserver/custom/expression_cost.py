@@ -21,7 +21,7 @@ __all__ = ["Budget", "exceeds_limit", "is_oversized", "largest_size", "static_co
 _LIMIT = 1_000_000
 # Steps of an iteration: its variable, and what is done with it.
 _ITERATION = 3
-# Characters that are looked at in one step.
+# Characters that are examined in one step.
 _CHARACTERS = 1_000
 #: Seconds of processor time for all rules of one write; upstream's budget is one of steps.
 _BUDGET_SECONDS = 2.0

@@ -27,7 +27,7 @@ from hotmap.local.meta import (
 
 __all__ = ["CronJobController", "DueTimes", "due_times"]
 
-# Seconds after a due time at which it is looked at (nextScheduleDelta).
+# Seconds from a due time until it is checked (nextScheduleDelta).
 _MARGIN = 0.1
 _MANY = 100
 

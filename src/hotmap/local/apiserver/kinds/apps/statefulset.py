@@ -168,7 +168,7 @@ def _claim_errors(spec: JsonObject) -> list[FieldError]:
 def _with_controller_fields(spec: JsonObject) -> JsonObject:
     """Return a spec whose template is as pods will be: with the volumes of the claims.
 
-    Hostname and subdomain are the controller's too, so what they are is not looked at.
+    The controller sets hostname and subdomain as well, so their values are not checked.
     """
     template = spec.get("template") or {}
     pod = template.get("spec")
