@@ -103,7 +103,7 @@ def test_restart_waits_for_files_that_cannot_be_read(tmp_path: Path) -> None:
         running.reaches("waiting")
         pod.annotate("2/bb/f2")
         eventually(lambda: running.status()["target"]["sequence"] == 2)
-        time.sleep(0.5)  # a restart would be over
+        running.rests()
         away.rename(folder)
         eventually(lambda: running.rule("frozen")["loaded"] == "f2")
         running.reaches("loaded")
