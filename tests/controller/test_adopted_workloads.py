@@ -94,6 +94,24 @@ async def test_pod_that_was_older_than_its_source_stays_so_when_it_is_written(
         await wait_for_state(world, controller, "current")
 
 
+async def test_nudge_before_the_first_check_hides_no_older_pod(world: World) -> None:
+    """It writes the pod too, for another source, and the decision in flight is recorded later."""
+    await world.config_map("other", LEVEL="info")
+    await world.config_map(LEVEL="info", MODE="a")
+    spec = files("other")
+    spec["containers"][0]["envFrom"] = [{"configMapRef": {"name": "app"}}]
+    await world.workload(spec=spec, annotations=REREADS)
+    await world.pod("web-1", started=time.time() + 5, spec=spec)
+    await world.edit(MODE=None)
+    later = SOON._replace(initial_delay=5.0, nudged_delay=5.0)
+    async with world.controller(pod_checks=later) as controller:
+        await world.quiet(controller)
+        await world.edit("other", LEVEL="debug")
+        document = await wait_for_state(world, controller, "latent")
+        await world.quiet(controller)
+    assert "a source was written after this pod" in document["reason"]
+
+
 def _restarted(pod: Object) -> Object:
     running = {"running": {"startedAt": rfc3339(time.time())}}
     container = {**pod["status"]["containerStatuses"][0], "restartCount": 1, "state": running}

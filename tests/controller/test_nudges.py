@@ -17,6 +17,7 @@ from hotmap.controller.reconcile import nudges as nudging
 from hotmap.controller.reconcile.nudges import NudgeReporter, Nudges, _SentNudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
+from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.payload_digest import file_digest, payload_digest
 from hotmap.core.target import Target
@@ -401,6 +402,7 @@ def unconnected_nudges() -> Nudges:
     return Nudges(
         cast(Client, None),
         cast(PayloadDigests, None),
+        Records(),
         check_leading=lambda: None,
         reporter=cast(NudgeReporter, None),
         waves=RestartWaves(clock=loop_time, report_stop=lambda consumer, why: None),

@@ -12,9 +12,10 @@ from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.evidence import PodStart, Span
 from hotmap.core.decide.record import Outcome, next_record
+from hotmap.core.decide.record_evidence import keep_older_pods
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import StartBound
-from hotmap.core.model.state import PodCheck, RolloutTimes, Window
+from hotmap.core.model.state import PodCheck, Record, RolloutTimes, Window
 from hotmap.core.policy.policy import Agent, Policy, Strategy
 
 #: When the source was edited, as was observed.
@@ -233,3 +234,27 @@ def test_pod_that_is_younger_than_one_change_may_be_older_than_another() -> None
         taken._replace(sources=(current, other), record=record), [started(980)]
     ).assessment
     assert assessment.verdict is Verdict.FROZEN
+
+
+@pytest.mark.parametrize(
+    ("adopted", "found", "kept"),
+    [
+        pytest.param("2", "2", 970.0, id="of the version that was adopted"),
+        pytest.param("3", "2", 0.0, id="of another one"),
+        pytest.param("", "2", 0.0, id="it has changed since"),
+    ],
+)
+def test_pods_found_older_during_a_decision_are_kept(adopted: str, found: str, kept: float) -> None:
+    """A decision takes a while, and its record is made from the one at its beginning."""
+    before = after_check().record
+    assert before is not None
+
+    def record(adopted: str, until: float) -> Record:
+        (source,) = before.sources
+        source = msgspec.structs.replace(source, adopted=adopted, older_starts_until=until)
+        return msgspec.structs.replace(before, sources=(source,))
+
+    made = record(adopted, 0.0)
+    assert keep_older_pods(made, record(found, 970.0)) == record(adopted, kept)
+    assert keep_older_pods(record(adopted, 980.0), record(found, 970.0)) == record(adopted, 980.0)
+    assert keep_older_pods(made, None) is made

@@ -180,6 +180,7 @@ class AgentController(Controller):
         self._nudges = Nudges(
             client,
             payloads,
+            self._records,
             check_leading=lambda: None,
             reporter=_Reporter(),
             waves=RestartWaves(

@@ -203,6 +203,7 @@ class TermFactory:
         return Nudges(
             shared.client,
             shared.payloads,
+            shared.records,
             check_leading=shared.leadership.check_leading,
             reporter=reporter,
             on_agents_notified=on_agents_notified,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from hotmap.controller.reconcile.restart_waves import RestartWaves
+from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.nudge_choice import (
     choose_new,
@@ -15,6 +16,8 @@ from hotmap.core.decide.nudge_choice import (
     with_content_before,
 )
 from hotmap.core.decide.nudge_sequence import NudgeNumbers
+from hotmap.core.decide.pod_starts import pod_starts
+from hotmap.core.decide.record_evidence import with_older_pods
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import (
     ApiError,
@@ -25,6 +28,7 @@ from hotmap.core.errors import (
     Unauthorized,
     Unavailable,
 )
+from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import Pod
 from hotmap.core.patch.nudge import can_be_nudged, is_starting, read_target
 from hotmap.core.target import TARGET, Target
@@ -94,9 +98,15 @@ class NudgeSender:
     """Nudges the pods of one consumer after another; namespaces take turns."""
 
     def __init__(
-        self, client: Client, *, check_leading: Callable[[], None], waves: RestartWaves
+        self,
+        client: Client,
+        records: Records,
+        *,
+        check_leading: Callable[[], None],
+        waves: RestartWaves,
     ) -> None:
         self._client = client
+        self._records = records
         self._check_leading = check_leading
         self._waves = waves
         # 10,000 pods of one namespace delay no other's.
@@ -123,12 +133,18 @@ class NudgeSender:
         new -= held
         chosen = new | (set(again) - held)
         needing = [pod for pod in pods if pod.metadata.uid in chosen]
+        self._record_older_pods(consumer, needing)
         before = recorded if snapshot.policy.agent is not None else None
         numbers = NudgeNumbers(snapshot)
         nudges = [_make_nudge(pod, numbers, target, before) for pod in spread_over_nodes(needing)]
         del listed, pods, needing  # they are large, and patching takes a while
         results = await self._send_all(consumer.key.namespace, nudges)
         return NudgeRound(new, held, recent, results, some_start)
+
+    def _record_older_pods(self, consumer: Consumer, pods: Sequence[Pod]) -> None:
+        """Record which pods are older than an adopted source: once nudged, they seem newer."""
+        if (record := self._records.get(consumer.uid)) is not None:
+            self._records.put(with_older_pods(record, pod_starts(consumer, pods)))
 
     async def _send_all(self, namespace: str, nudges: Sequence[Nudge]) -> list[_Result]:
         """Send nudges by a few tasks, since there may be thousands of pods."""

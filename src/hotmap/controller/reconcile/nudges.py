@@ -17,6 +17,7 @@ from typing import Protocol
 from hotmap.controller.reconcile.nudge_round import Nudge, NudgeRound, NudgeSender
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
+from hotmap.controller.storage.records import Records
 from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
 from hotmap.core.model.consumer import Consumer
@@ -118,6 +119,7 @@ class Nudges:
         self,
         client: Client,
         payloads: PayloadDigests,
+        records: Records,
         *,
         check_leading: Callable[[], None],
         reporter: NudgeReporter,
@@ -129,7 +131,7 @@ class Nudges:
         self._reporter = reporter
         self._on_agents_notified = on_agents_notified
         self._waves = waves
-        self._sender = NudgeSender(client, check_leading=check_leading, waves=waves)
+        self._sender = NudgeSender(client, records, check_leading=check_leading, waves=waves)
         self._sent: dict[ObjectKey, _SentNudges] = {}
 
     def sent(self, key: ObjectKey) -> SentNudge | None:

@@ -33,6 +33,7 @@ from hotmap.core.decide.immutable_uses import (
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import first_record, is_worth_writing, next_record, with_windows
+from hotmap.core.decide.record_evidence import keep_older_pods
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from hotmap.core.model.consumer import Consumer, is_replaced_by_argo
@@ -292,7 +293,7 @@ class Reconciler:
         if record is not None:
             self._pending.discard(consumer.key)
             if self._observer.exists(consumer):
-                record = keep_added_uses(record, before, self._records.get(record.uid))
+                record = self._with_news(record, before)
                 if is_worth_writing(decision, record):
                     self._records.put(record)
                 else:
@@ -314,9 +315,12 @@ class Reconciler:
         """Write what only this controller knows, before a change of it is carried out."""
         record = decision.snapshot.record
         if record is not None and decision.assessment.windows:
-            record = with_windows(record, decision)
-            latest = self._records.get(record.uid)
-            self._records.put(keep_added_uses(record, decision.snapshot.record, latest))
+            self._records.put(self._with_news(with_windows(record, decision), record))
+
+    def _with_news(self, record: Record, before: Record | None) -> Record:
+        """Keep in a record what was added to the one that it was made from in the meantime."""
+        latest = self._records.get(record.uid)
+        return keep_older_pods(keep_added_uses(record, before, latest), latest)
 
     async def _on_error(self, decision: Decision, error: ApiError | Unreachable) -> float | None:
         """Handle an error: repeat a stale decision, report a failed write.

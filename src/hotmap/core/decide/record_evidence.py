@@ -14,7 +14,7 @@ from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, StartRecord, records_by_source
 from hotmap.core.resource_version import version_number
 
-__all__ = ["with_evidence", "with_first_evidence", "with_older_pods"]
+__all__ = ["keep_older_pods", "with_evidence", "with_first_evidence", "with_older_pods"]
 
 
 def with_evidence(record: Record, decision: Decision) -> Record:
@@ -39,6 +39,24 @@ def with_older_pods(record: Record, pods: Sequence[PodStart]) -> Record:
     if sources == record.sources:
         return record
     return msgspec.structs.replace(record, sources=sources)
+
+
+def keep_older_pods(record: Record, latest: Record | None) -> Record:
+    """Keep in a new record which pods were found to be older than a source while it was made.
+
+    `latest` is what was in its place when it was done.
+    """
+    known = records_by_source(latest)
+
+    def with_found(source: SourceRecord) -> SourceRecord:
+        found = known.get((source.kind, source.name))
+        if found is None or not source.adopted or found.adopted != source.adopted:
+            return source
+        until = max(found.older_starts_until, source.older_starts_until)
+        return msgspec.structs.replace(source, older_starts_until=until)
+
+    sources = tuple(map(with_found, record.sources))
+    return record if sources == record.sources else msgspec.structs.replace(record, sources=sources)
 
 
 def _with_older_starts(source: SourceRecord, pods: Iterable[PodStart]) -> SourceRecord:
