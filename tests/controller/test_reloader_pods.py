@@ -101,6 +101,34 @@ async def test_change_while_down_is_rolled_out_once(
     assert len(sent) == 1
 
 
+@pytest.mark.parametrize("writing", [Writing.ENV_VARS, Writing.ANNOTATIONS])
+async def test_pod_from_before_an_undone_rollout_is_not_current_by_its_template(
+    world: World, writing: Writing, sent: list[Any]
+) -> None:
+    """It was created in the second of the edit; the template has no marks again, as it has none."""
+    await world.config_map(LEVEL="info")
+    before = await world.workload(spec=imported("app"), annotations=AUTO)
+    async with controller(world, writing) as running:
+        await world.quiet(running)
+        await world.passes_a_second()
+        await world.pod("web-1", started=time.time())
+        await world.edit(LEVEL="debug")
+        await until_sent(world, sent, 1)
+        await world.registry.modify(
+            "deployments",
+            "default",
+            "web",
+            lambda obj: {
+                **obj,
+                "spec": {**obj["spec"], "template": before["spec"]["template"]},
+            },
+            manager="kubectl-rollout",
+        )
+        await world.rolled_out()
+        await wait_for_state(world, running, "latent")
+        await world.quiet(running)
+
+
 async def test_ignored_creation_is_not_made_up_for(world: World, sent: list[Any]) -> None:
     """Pods without the source are reported, and stay as they are."""
     await world.workload(spec=imported("app", optional=True), annotations=AUTO)

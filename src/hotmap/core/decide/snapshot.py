@@ -28,6 +28,7 @@ from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.core.reloader.annotations import Writing
+from hotmap.core.reloader.patch import Stamp, is_marked_for
 from hotmap.core.target import Target
 from hotmap.core.text import parse_number
 
@@ -39,6 +40,9 @@ __all__ = [
     "changed_before_template",
     "take_snapshot",
 ]
+
+#: Kinds whose rollouts always mark the template, where Reloader's strategies do.
+_MARKED = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 class TemplateChange(NamedTuple):
@@ -123,9 +127,17 @@ class Snapshot(NamedTuple):
 
     @property
     def applied_at(self) -> float:
-        """When the last rollout, by us, wrote the current content; 0: it wrote another one."""
+        """When the last rollout, by us, wrote the current content into the template; else 0.
+
+        It may have written other content, or have been undone.
+        """
         if self.policy.writing is Writing.REVISION or self.record is None:
             return 0.0  # templates name their content
+        stamps = [Stamp(source.source, source.stamp) for source in self.sources]
+        traces, kind = self.consumer.traces, self.consumer.key.kind
+        # Others are not patched, or a Rollout may have been restarted.
+        if kind in _MARKED and traces and not is_marked_for(traces, stamps, self.policy.writing):
+            return 0.0
         content = name_content(self.sources, live_needs_rollout=self.live_needs_rollout)
         rollouts = self.record.rollouts
         is_applied = bool(rollouts.times) and rollouts.contents[-1:] == (content,)
