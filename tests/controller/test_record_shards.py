@@ -182,6 +182,24 @@ async def test_old_source_changes_are_dropped_and_count_is_bounded(world: World)
     assert kept[-1] == "app-4999"
 
 
+async def test_deletions_of_used_sources_are_kept() -> None:
+    """For more than an hour, without the changes before them, until the sources are not used."""
+    records, used = Records(), {"app-1", "app-2", "app-3"}
+    records.keep_deletions(lambda key: key.name in used)
+    deleted = ObservedChange(2.0, "", frozenset("a"))
+    for number in (1, 2, 3, 4):
+        edited = seen(number, 1.0)
+        records.put_changes(SourceChanges(edited.source, (*edited.changes, deleted)))
+    records.put_changes(seen(5, 1.0))
+    for at in (4000.0, 4001.0):
+        records.put_changes(seen(6, at))
+    kept = {change.source.name: change.changes for change in records.changes()}
+    assert kept == dict.fromkeys(used, (deleted,)) | {"app-6": seen(6, 4001.0).changes}
+    used.clear()
+    records.put_changes(seen(6, 4002.0))
+    assert [change.source.name for change in records.changes()] == ["app-6"]
+
+
 async def test_thousands_of_changed_sources_push_out_none_of_another_namespace(
     world: World,
 ) -> None:

@@ -22,6 +22,7 @@ from tests.support.provider_classes import Driver
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
+from hotmap.controller.storage import recent_changes
 from hotmap.controller.watch import consistent_reads
 
 SOON = PodCheckSettings(rate=100.0, initial_delay=0.0)
@@ -566,6 +567,31 @@ async def test_edit_before_an_unobserved_deletion_says_nothing_of_later_pods(
         await world.registry.delete("pods", "default", "web-2")
         await world.pod("web-3", started=time.time() + 10)
         await until_current(world, http, other, "workload=default/web&consistent=true")
+
+
+async def test_pod_without_a_source_that_was_deleted_hours_before_it_came_back_is_replaced(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came back while no controller ran, with the content that was applied."""
+    monkeypatch.setattr(recent_changes, "_KEPT_FOR", 5.0)
+    await world.config_map("other", LEVEL="info")
+    await an_hour_ago(world, env("LEVEL", optional=True))
+    await world.workload("noise", spec=env("LEVEL", source="other"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("ConfigMap", "app")
+        await world.quiet(controller)
+        await asyncio.sleep(10)
+        await world.registry.delete("pods", "default", "web-1")
+        await world.pod("web-2", started=time.time())
+        await asyncio.sleep(10)
+        await world.edit("other", LEVEL="debug")
+        await world.rollout("noise")
+        await world.quiet(controller)
+    await world.config_map(LEVEL="info")
+    async with world.controller() as other:
+        await world.rollout()
+        await world.quiet(other)
 
 
 async def test_source_that_was_deleted_before_its_first_decision_is_not_forgotten(

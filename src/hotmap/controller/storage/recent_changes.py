@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import SourceChanges
@@ -11,8 +11,12 @@ from hotmap.core.model.state import SourceChanges
 __all__ = ["RecentChanges", "last_changed_at"]
 
 #: Seconds for which changes of sources are kept; at a later revert the consumers were already
-#: rolled out or reported.
+#: rolled out or reported. Of a source that is still in use a deletion is kept: if it is created
+#: again while no controller runs, only that shows that pods have started without it.
 _KEPT_FOR = 3600.0
+
+#: Old deletions that are kept at one change of a source, which adds one at most.
+_EXAMINED = 2
 
 #: Sources whose changes are kept at most, a few hundred bytes each.
 _MAX_SOURCES = 4096
@@ -28,6 +32,8 @@ class RecentChanges:
         #: Those that changed last are last.
         self._changes: dict[ObjectKey, SourceChanges] = {}
         self._counts: Counter[str] = Counter()
+        #: Whether a source is used, which may not exist.
+        self.is_used: Callable[[ObjectKey], bool] = lambda source: False
 
     def __len__(self) -> int:
         return len(self._changes)
@@ -45,11 +51,21 @@ class RecentChanges:
         self._drop(changes.source)
         self._add(changes)
         oldest = changes.changes[-1].at - _KEPT_FOR
-        while last_changed_at(first := next(iter(self._changes.values()))) < oldest:
-            self._drop(first.source)
+        self._drop_before(oldest)
         while len(self._changes) > _MAX_SOURCES:
             fullest = max(self._counts, key=self._counts.__getitem__)
             self._drop(next(key for key in self._changes if key.namespace == fullest))
+
+    def _drop_before(self, oldest: float) -> None:
+        kept = 0
+        while last_changed_at(first := next(iter(self._changes.values()))) < oldest:
+            self._drop(first.source)
+            last = first.changes[-1:]
+            if not last[0].resource_version and self.is_used(first.source):
+                self._add(SourceChanges(first.source, last))  # to be examined after all others
+                kept += 1
+                if kept == _EXAMINED:
+                    return
 
     def restore(self, changes: Iterable[SourceChanges]) -> None:
         """Add changes that were stored before."""

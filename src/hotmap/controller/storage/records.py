@@ -190,6 +190,10 @@ class Records:
             if record.uid not in uids and is_visible(record.namespace):
                 self.forget(record.uid)
 
+    def keep_deletions(self, is_used: Callable[[ObjectKey], bool]) -> None:
+        """Keep that a source was deleted for as long as it is used."""
+        self._changes.is_used = is_used
+
     def changes(self) -> Collection[SourceChanges]:
         """Return the observed changes of sources."""
         return self._changes.values()

@@ -24,6 +24,7 @@ class StoredChanges:
     def __init__(self, index: Index, records: Records) -> None:
         self._index = index
         self._records = records
+        records.keep_deletions(self._is_used)
 
     def restore(self) -> None:
         """Restore the changes that the previous controller observed and this one did not."""
@@ -32,7 +33,7 @@ class StoredChanges:
 
     def source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Store a change of a source that is followed, or was while a record was made."""
-        if self._index.is_followed(key) or self._is_recorded(key):
+        if self._is_used(key):
             self._put(key)
 
     def note_deletions(self, record: Record) -> None:
@@ -54,6 +55,10 @@ class StoredChanges:
         changes = thin_changes(self._index.history.changes(key), _MOST)
         if changes:
             self._records.put_changes(SourceChanges(key, changes))
+
+    def _is_used(self, key: ObjectKey) -> bool:
+        """Return whether a source is followed, or was while a record was made."""
+        return self._index.is_followed(key) or self._is_recorded(key)
 
     def _is_recorded(self, key: ObjectKey) -> bool:
         """Return whether a user of a source has a record, whether it is followed now or not.
