@@ -262,7 +262,7 @@ class Cluster:
 
     def patch_template(self, version: str, patch: TemplatePatch) -> bool:
         """Write a rollout, unless the workload moved on."""
-        if version != str(self._workload_version):
+        if not self.uid or version != str(self._workload_version):
             return False
         assert isinstance(patch.body, dict)
         changed = self.template.patched(patch.body["spec"]["template"])

@@ -7,7 +7,7 @@ memory does not. Watch events reach it late (`watches`).
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from math import floor, inf
 from typing import Any
@@ -111,6 +111,10 @@ class Controller:
         self.said: list[str] = []
         #: Whether the response to the next rollout is lost.
         self._loses_response = False
+        #: Whether it may not list pods, and whether an admission webhook denies its rollouts.
+        self.is_denied_pods = self.is_denied_writes = False
+        #: Happens once while a request of the next decision is under way.
+        self._meanwhile: Callable[[], None] | None = None
 
     # -- up and down ---------------------------------------------------------------------------
 
@@ -250,14 +254,8 @@ class Controller:
         """Take what has arrived, and do what is due."""
         if not self.is_up:
             return
-        now, kind = self.cluster.now, self.cluster.kind
-        arrived = self._watches.take_arrived()
-        if not (self.is_cut_off or self._watches.is_delayed("ConfigMap")):
-            self._sources().progress.record_received(None, now)
-        if not (self.is_outage or self._watches.is_delayed(kind)):
-            self._store(kind).progress.record_received(None, now)
-        for event in arrived:
-            self._keep(event.kind, event.name, event.object)
+        now = self.cluster.now
+        self._take_arrived()
         for work in ("refresh", "reconcile"):
             if self._due.get(work, now + 1) <= now:
                 del self._due[work]
@@ -268,6 +266,17 @@ class Controller:
             self._write(until=self._watched_until())
         elif self._flush_at is not None and self._flush_at <= now:
             self._write()
+
+    def _take_arrived(self) -> None:
+        """Take what the watches have delivered."""
+        now, kind = self.cluster.now, self.cluster.kind
+        arrived = self._watches.take_arrived()
+        if not (self.is_cut_off or self._watches.is_delayed("ConfigMap")):
+            self._sources().progress.record_received(None, now)
+        if not (self.is_outage or self._watches.is_delayed(kind)):
+            self._store(kind).progress.record_received(None, now)
+        for event in arrived:
+            self._keep(event.kind, event.name, event.object)
 
     def _look_at_pods(self, now: float) -> None:
         if not self.is_outage and now - self._looked_at >= 1.0:
@@ -322,6 +331,17 @@ class Controller:
     def lose_response(self) -> None:
         """Lose the response to the next rollout, which the API server has carried out."""
         self._loses_response = True
+
+    def let_happen(self, meanwhile: Callable[[], None]) -> None:
+        """Let something happen while a request of the next decision is under way."""
+        self._meanwhile = meanwhile
+
+    def _wait_for_response(self) -> None:
+        """Let that happen now, perhaps, and see it before the response arrives, perhaps."""
+        if self._meanwhile is not None and self._chance.random() < 0.5:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+            self._take_arrived()
 
     def cut_off(self, *, outage: bool) -> None:
         """Interrupt the watch of ConfigMaps, or all that goes to and from the API server."""
@@ -395,10 +415,11 @@ class Controller:
         snapshot = self._keep_immutable_uses(snapshot)
         decision = decide(snapshot)
         if decision.needs_pod_starts:
-            if self.is_outage:
+            if self.is_outage or self.is_denied_pods:
                 self._due[work] = self.cluster.now + 1
                 return
             pods = self._list_pods(snapshot.consumer, cached=not snapshot.has_windows)
+            self._wait_for_response()
             starts = pod_starts(snapshot.consumer, pods)
             decision = decide(snapshot, starts, self._other_uses())
         if work == "refresh":
@@ -477,6 +498,12 @@ class Controller:
             self._keep_windows(decision)
             self._due["reconcile"] = self.cluster.now + 1
             return
+        if decision.plan.actions:
+            self._wait_for_response()
+        if self.is_denied_writes and decision.starts_new_pods:
+            self._keep_windows(decision)
+            self._due["reconcile"] = self.cluster.now + 1
+            return
         outcome = self._execute(decision)
         if outcome is None:
             self._due["reconcile"] = self.cluster.now + 0.1
@@ -487,6 +514,8 @@ class Controller:
             )
             self.stop(crash=True)
             return
+        if decision.plan.actions:
+            self._wait_for_response()
         self._conclude(decision, outcome)
         if decision.plan.requeue_after is not None:
             self._due.setdefault("reconcile", self.cluster.now + decision.plan.requeue_after)
@@ -550,7 +579,9 @@ class Controller:
                 self.cluster.refresh_files(pod)
 
     def _record(self, decision: Decision, record: Any) -> None:
-        if record is not None:
+        if record is not None and not self._observer.exists(decision.snapshot.consumer):
+            record = None
+        elif record is not None:
             before, latest = decision.snapshot.record, self._records.get(record.uid)
             record = keep_added_uses(record, before, latest)
         if record is not None and is_worth_writing(decision, record):
@@ -587,7 +618,7 @@ class Controller:
         snapshot = self._observer.snapshot(self._key)
         if consumer is None or record is None or last is None or snapshot is None:
             return
-        if self.is_outage:
+        if self.is_outage or self.is_denied_pods:
             return
         if record.pods_checked in REACHED or self._due or not last.is_over:
             return

@@ -13,7 +13,7 @@ from tests.simulation.controller import Controller, State
 from tests.simulation.disturbances import EDITS, Disturbance, draw, pause_after
 from tests.simulation.pods import SOURCES, TEMPLATES
 
-from hotmap.core.model.annotations import STRATEGY, SUSPEND
+from hotmap.core.model.annotations import FLAP_LIMIT, SETTLE, STRATEGY, SUSPEND
 from hotmap.core.model.state import read_shard
 
 __all__ = ["CIRCUMSTANCES", "HistoryResult", "broken_promise", "report", "run_history"]
@@ -50,6 +50,10 @@ CIRCUMSTANCES = (
     "lagging_kind",
     "toggle",
     "owner",
+    "meanwhile",
+    "permission",
+    "limits",
+    "mixed",
 )
 
 #: How often that is what happens next.
@@ -337,6 +341,45 @@ class _History:
         """Let another object own the workload, or none."""
         self._cluster.own(owned=not self._cluster.is_owned)
 
+    def _meanwhile(self, chance: random.Random) -> None:
+        """Let something happen while a request of the controller is under way."""
+        kind = chance.choice(("edit", "edit", "remove", "recreate", "template", "undo", "evict"))
+        event = draw(chance, simulated=True)._replace(kind=kind, gap=0.0)
+        seconds = chance.choice((0.0, 0.5, 3.0))
+
+        def happen() -> None:
+            getattr(self, f"_{kind}")(event)
+            for _ in range(round(seconds / STEP)):
+                self._cluster.now += STEP
+                self._cluster.step()
+            self._note_unseen()
+            self._log.append(f"{self._cluster.now:.1f} {kind} {event.source} meanwhile")
+
+        self._controller.let_happen(happen)
+
+    def _permission(self, chance: random.Random) -> None:
+        """Take a permission from the controller, or give it back."""
+        if chance.random() < 0.5:
+            self._controller.is_denied_pods = not self._controller.is_denied_pods
+        else:
+            self._controller.is_denied_writes = not self._controller.is_denied_writes
+
+    def _limits(self, chance: random.Random) -> None:
+        """Limit how often or how soon the workload is rolled out, or end that."""
+        limits = {
+            FLAP_LIMIT: chance.choice(("0", "1", "2")),
+            SETTLE: chance.choice(("0s", "4s", "20s")),
+            SUSPEND: "true",
+            STRATEGY: chance.choice(("nudge", "rollout", "auto")),
+        }
+        self._cluster.annotate({k: v for k, v in limits.items() if chance.random() < 0.4})
+
+    def _mixed(self, chance: random.Random) -> None:
+        """Let any of these happen."""
+        name = chance.choice([name for name in CIRCUMSTANCES if name != "mixed"])
+        self._log.append(f"{self._cluster.now:.1f} {name}")
+        getattr(self, f"_{name}")(chance)
+
     def _replace_key(self, chance: random.Random) -> None:
         self._controller.replace_key()
 
@@ -472,6 +515,7 @@ class _History:
         cluster.follow(followed=True)
         cluster.own(owned=False)
         cluster.annotate({})
+        controller.is_denied_pods = controller.is_denied_writes = False
         cluster.pause(paused=False)
         for _ in range(60):
             if not controller.is_up:
