@@ -406,6 +406,34 @@ async def test_shard_that_cannot_be_written_does_not_stop_the_others(
     assert found.statistics().dirty == 0, "nothing is left where it was"
 
 
+@pytest.mark.parametrize(
+    ("changed", "unwritten"),
+    [
+        pytest.param(0, "records", id="a time alone"),
+        pytest.param(1, "the records of 1 workload", id="one"),
+        pytest.param(2, "the records of 2 workloads", id="several"),
+    ],
+)
+async def test_what_cannot_be_written_is_named(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    changed: int,
+    unwritten: str,
+) -> None:
+    """Changes of sources are no workloads."""
+    shards = await loaded(world)
+    shards.records.put(record(3))
+    await shards.flush()
+    _fail_after(monkeypatch, world, 0)
+    for number in range(changed):
+        shards.records.put(record(number, "new"))
+    shards.records.put_changes(seen(1, 1.0))
+    shards.records.set_watched_until(100.0)
+    assert not await shards.flush()
+    assert f"hotmap-state-00: failed to write {unwritten}; retrying: " in caplog.text
+
+
 async def test_state_secret_that_was_deleted_is_written_again(
     world: World, running: RecordShards, monkeypatch: pytest.MonkeyPatch
 ) -> None:

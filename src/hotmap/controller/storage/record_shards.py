@@ -354,9 +354,9 @@ class RecordShards:
             news = self._log_throttle.should_log(f"{shard}", str(error), now=loop_time())
             _log.log(
                 logging.WARNING if news else logging.DEBUG,
-                "%s: failed to write the records of %d workloads; retrying: %s",
+                "%s: failed to write %s; retrying: %s",
                 self._secrets[shard],
-                len(changed),
+                self._describe(changed),
                 error,
             )
         finally:
@@ -367,6 +367,13 @@ class RecordShards:
         if written:
             self._on_written(shard)
         return written
+
+    def _describe(self, changed: Collection[str]) -> str:
+        """Say what is to be written: records, beside changes of sources and a time."""
+        count = sum(self.records.get(name) is not None for name in changed)
+        if not count:
+            return "records"
+        return f"the records of {'1 workload' if count == 1 else f'{count} workloads'}"
 
     def _on_written(self, shard: int) -> None:
         self._failed.discard(shard)
