@@ -281,6 +281,27 @@ async def test_notify_only_workload_is_latent(world: World) -> None:
     assert await world.messages("Latent") == []
 
 
+async def test_latent_workload_that_changes_again_is_not_shown_by_the_check_before(
+    world: World,
+) -> None:
+    """Until its pods are checked again, all of them have content from before the change."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={**FOLLOW, "hotmap.dev/strategy": "notify"}, replicas=2)
+    await world.pod("web-1", started=time.time() - 60)
+    await world.pod("web-2", started=time.time() + 120)
+    later = SOON._replace(initial_delay=10.0, pause=60.0, max_pause=60.0)
+    async with world.controller(pod_checks=later) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        found = await wait_for_state(world, controller, "latent", reason="1 of 2 pods")
+        assert found["behind"] == 1
+        await world.edit(LEVEL="trace")
+        found = await wait_for_state(world, controller, "latent", reason="reported only")
+        assert found["behind"] == 2
+        await wait_for_state(world, controller, "latent", reason="1 of 2 pods")
+        assert await check_count(controller) <= 3
+
+
 async def test_stuck_state_ends_with_its_cause(world: World) -> None:
     """A hold that ended without a change is not shown any more."""
     await world.config_map(LEVEL="info")

@@ -66,9 +66,6 @@ _WRITE_INTERVAL = 60.0
 #: Seconds from a decision to the check of a consumer whose agents were nudged before.
 _DECIDED_PAUSE = 0.25
 
-#: Verdicts whose actions reach the pods.
-_CHECK_AFTER = (Verdict.FROZEN.value, Verdict.LIVE.value)
-
 #: Seconds between agent checks while agents are working or failing; then as all others.
 _AGENT_CHECK_PAUSES = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0, 15.0)
 
@@ -141,7 +138,9 @@ class PodChecker:
         elif record.pods_checked in REACHED:
             if key not in self._schedule:  # otherwise it is to be confirmed
                 self._drop(key)
-        elif latest.verdict in _CHECK_AFTER and record.pods_checked is PodCheck.NOT_YET:
+        elif latest.verdict == Verdict.FROZEN.value or (
+            latest.verdict == Verdict.LIVE.value and record.pods_checked is PodCheck.NOT_YET
+        ):
             self._schedule_action(key, consumer, latest)
         elif key not in self._schedule:
             self._schedule.add_adopted(key, self._settings.initial_delay)
@@ -155,7 +154,7 @@ class PodChecker:
         self._agent_checks.add(key, self._settings.agent_check_delay, checks=0)
 
     def _schedule_action(self, key: ObjectKey, consumer: Consumer, latest: DecisionEntry) -> None:
-        """Schedule a consumer after each rollout and each nudge of its pods."""
+        """Schedule a consumer after each rollout, each nudge of its pods, and each mere report."""
         scheduled = self._schedule.get(key)
         if scheduled is not None and scheduled.requested_at == latest.at:
             return

@@ -186,8 +186,8 @@ def derive_status(
     if pods_checked in _REACHED and not announced:
         return rollout_status(consumer) or _REACHED[pods_checked]
     if pods_checked is PodCheck.LATENT and not announced:
-        reported = ConsumerStatus(State.LATENT, last.reason) if last.only_reported else _LATENT
-        return pod_check or reported
+        reported = ConsumerStatus(State.LATENT, last.reason, behind)
+        return pod_check or (reported if last.only_reported else _LATENT)
     return pod_check or rollout_status(consumer) or _NOT_VERIFIED
 
 
