@@ -1,6 +1,6 @@
 """An agent that can be brought to a stand in every state that it has, and what it works with.
 
-Its checker, its command and its probe are one script, which says where it has got to and stays
+Its checker, its command and its probes are one script, which says where it has got to and stays
 there as long as it is told to. So a test acts in exactly that state, not at a moment it guessed.
 """
 
@@ -17,15 +17,12 @@ from tests.agent.agents import Agent, Volume, Webhook, agent, eventually, webhoo
 SCRIPT = """
 cd "$2" || exit 1
 role=$1
-if [ "$role" = probe ]; then
-    if [ -e looked ]; then role=confirm; rm looked; else role=look; fi
-fi
 if [ -e "hold-$role" ]; then
     echo $$ > "reached-$role.new"; mv "reached-$role.new" "reached-$role"
     while [ -e "hold-$role" ]; do sleep 0.02; done
 fi
 if status=$(cat "fail-$role" 2> /dev/null); then exit "$status"; fi
-if [ "$role" = look ]; then touch looked; fi
+if [ "$role" = look ]; then cat loads loaded 2> /dev/null; fi
 if [ "$role" = act ]; then cat "$3/text" >> loads; echo >> loads; fi
 exit 0
 """
@@ -42,6 +39,8 @@ class State(NamedTuple):
     #: Whether the endpoint gives no answer.
     hang: bool = False
     host: str = "127.0.0.1"
+    #: Whether a probe compares what it shows with what it showed before the action.
+    compares: bool = False
     flags: tuple[str, ...] = ()
 
 
@@ -50,7 +49,7 @@ STATES: dict[str, State] = {
     "checking": State(hold="check"),
     "refused": State(fail=("check", 1), word="refused"),
     "without a verdict": State(fail=("check", 127), word="waiting"),
-    "looking at probes": State(hold="look"),
+    "looking at probes": State(hold="look", compares=True),
     "calling": State(hang=True),
     # A name has to be resolved, which blocks, so such a call is made by a child.
     "calling by a child": State(hang=True, host="localhost"),
@@ -78,7 +77,8 @@ class Scene:
         return (
             *("--dir", str(self.volume), "--state", str(self.folder / "state")),
             *("--check", self._role("check"), "--exec", self._role("act")),
-            *("--verify", f"exec {self._role('probe')}", "--url", self._url),
+            *("--verify", f"exec {self._role('confirm')}", "--url", self._url),
+            *(("--verify", f"output {self._role('look')}") if self.state.compares else ()),
             *("--retry-first", "10m", "--retry-max", "10m", *self.state.flags),
         )
 

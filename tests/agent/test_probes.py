@@ -522,6 +522,22 @@ def test_probe_is_read_before_the_action_as_soon_as_it_can_be(page: Page, tmp_pa
         running.reaches("loaded")
 
 
+@pytest.mark.parametrize("probe", ["exec", "output"])
+def test_probe_that_hangs_before_the_action_does_not_prevent_it(tmp_path: Path, probe: str) -> None:
+    """A process that hangs may work again once it has loaded the content."""
+    volume = Volume(tmp_path / "volume", text="one")
+    told = tmp_path / "told"
+    hang = f"until test -e {told}; do sleep 0.02; done"
+    flags = (
+        *("--dir", volume, "--exec", f"sh -c 'echo x >> {told}'", "--verify-timeout", "300ms"),
+        *("--verify", f"{probe} sh -c '{hang}; cat {told}'"),
+    )
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+    # What could not be compared with an earlier value confirms only another load.
+    assert told.read_text() == {"exec": "x\n", "output": "x\nx\n"}[probe]
+
+
 def test_process_that_read_the_content_at_its_start_is_probed(tmp_path: Path) -> None:
     """It may end by the content each time, so it counts as loaded once it works."""
     volume = Volume(tmp_path / "volume", text="one")

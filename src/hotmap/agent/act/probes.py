@@ -93,7 +93,9 @@ def _confirm_once(
     probe: Probe, before: str | None, child: int, workers: WorkerProbe | None
 ) -> None:
     if probe.kind == "log":
-        if (probe.value or "").encode() not in _read_from(probe.path, int(before or 0)):
+        if before is None:
+            raise NothingToCompare(f"{_name(probe)} could not be read before the reload")
+        if (probe.value or "").encode() not in _read_from(probe.path, int(before)):
             raise NotConfirmed(f"no new line in {probe.path} contains {probe.value!r}")
         return
     now = _read(probe, child)
