@@ -213,6 +213,26 @@ def test_log_probe_detects_a_new_line(tmp_path: Path) -> None:
     assert confirmed(probe, before)
     path.write_text("reloaded it")
     assert confirmed(probe, before)
+    before = read_before(parse_probe(probe), 0)
+    path.rename(tmp_path / "log.1")
+    path.write_text("12:02 reloaded it, in a log that is larger by now\n")
+    assert confirmed(probe, before)
+
+
+@pytest.mark.parametrize("probe", ["file {}", "log {} loaded"])
+def test_file_that_could_not_be_looked_at_before_confirms_nothing(
+    tmp_path: Path, probe: str
+) -> None:
+    """What is in it may have been there all the time."""
+    folder = tmp_path / "folder"
+    folder.symlink_to(folder)  # as where its permissions deny access, also for root
+    text = probe.format(folder / "file")
+    before = read_before(parse_probe(text), 0)
+    folder.unlink()
+    folder.mkdir()
+    (folder / "file").write_text("loaded\n")
+    with pytest.raises(Refused, match="could not be read before"):
+        confirm(parse_probe(text), before, 0, seconds=ONCE)
 
 
 def test_command_probes_use_status_and_output(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def read_before(probe: Probe, child: int, *, seconds: float = 0.0) -> str | None
     `child`: process number of the supervised application, 0 without one.
     """
     if probe.kind == "log":
-        return str(_size(probe.path))
+        return _end_of_log(probe.path)
     deadline = time.monotonic() + (seconds if probe.detects_change else 0.0)
     interval = _INTERVAL_FIRST
     while True:
@@ -95,7 +95,7 @@ def _confirm_once(
     if probe.kind == "log":
         if before is None:
             raise NothingToCompare(f"{_name(probe)} could not be read before the reload")
-        if (probe.value or "").encode() not in _read_from(probe.path, int(before)):
+        if (probe.value or "").encode() not in _read_after(before, probe.path):
             raise NotConfirmed(f"no new line in {probe.path} contains {probe.value!r}")
         return
     now = _read(probe, child)
@@ -164,8 +164,7 @@ def _read(probe: Probe, child: int) -> str:
     if probe.kind in ("output", "exec", "empty"):
         return _run(probe.command)
     if probe.kind == "file":
-        found = os.stat(probe.path) if os.path.exists(probe.path) else None
-        return f"{found.st_ino}:{found.st_mtime_ns}" if found else ""
+        return _file_version(probe.path)
     if probe.kind == "workers":
         return read_workers(probe.target, child)
     assert probe.call is not None
@@ -175,6 +174,17 @@ def _read(probe: Probe, child: int) -> str:
     if probe.kind == "field":
         return _field(response.body, probe.name)
     return _metric(response, probe.name) if probe.kind == "metric" else ""
+
+
+def _file_version(path: str) -> str:
+    """Return what another write of a file changes; "" where it does not exist."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise NotConfirmed(f"cannot read {path}: {os_reason(error)}") from None
+    return f"{found.st_ino}:{found.st_mtime_ns}"
 
 
 def _run(command: tuple[str, ...]) -> str:
@@ -230,18 +240,25 @@ def _metric(response: Response, name: str) -> str:
     raise NotConfirmed(f"the page has no sample {name}")
 
 
-def _read_from(path: str, size: int) -> bytes:
-    """Read a file from an offset, or all of it when it is shorter by now."""
+def _end_of_log(path: str) -> str | None:
+    """Return which file a log is and where it ends: "" without one, None where that is unknown."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError:
+        return None
+    return f"{found.st_ino}:{found.st_size}"
+
+
+def _read_after(end: str, path: str) -> bytes:
+    """Read a log from where it ended before; all of another file, or of one that is shorter now."""
+    inode, _, size = end.partition(":")
     try:
         with open(path, "rb") as file:
-            file.seek(size if os.fstat(file.fileno()).st_size >= size else 0)
+            found = os.fstat(file.fileno())
+            if str(found.st_ino) == inode and found.st_size >= int(size):
+                file.seek(int(size))
             return file.read()
     except OSError as error:
         raise NotConfirmed(f"cannot read {path}: {os_reason(error)}") from None
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
