@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -83,6 +84,23 @@ def test_http_probe_needs_status_200(page: Page) -> None:
     assert not confirmed(f"http {page.url}")
     page.text = "here"
     assert confirmed(f"http {page.url}")
+
+
+def test_http_probe_does_not_wait_for_the_body() -> None:
+    """An endpoint that streams events never ends its response."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        answers: list[socket.socket] = []
+
+        def answer() -> None:
+            answers.append(listener.accept()[0])
+            answers[0].sendall(b"HTTP/1.1 200 OK\r\n\r\ndata: one\n\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert confirmed(f"http http://{host}:{port}/events")
+        thread.join()
+        answers[0].close()
 
 
 def test_metric_probe_reads_no_value_that_is_cut(page: Page) -> None:

@@ -168,7 +168,9 @@ def _read(probe: Probe, child: int) -> str:
     if probe.kind == "workers":
         return read_workers(probe.target, child)
     assert probe.call is not None
-    response = send_request(probe.call, seconds=_REQUEST_TIMEOUT)
+    # Where only the status counts, the body is not waited for: it may have no end.
+    is_http = probe.kind == "http"
+    response = send_request(probe.call, seconds=_REQUEST_TIMEOUT, head_only=is_http)
     if response.status != 200:
         raise NotConfirmed(f"{probe.call.url} returned {response.status}")
     if probe.kind == "field":
