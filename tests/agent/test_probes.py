@@ -576,6 +576,15 @@ def test_probe_that_hangs_before_the_action_does_not_prevent_it(tmp_path: Path, 
     assert told.read_text() == {"exec": "x\n", "output": "x\nx\n"}[probe]
 
 
+def test_message_says_how_long_a_probe_was_waited_for(tmp_path: Path) -> None:
+    """All probes together have a limit, and a second more."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--touch", tmp_path / "told", "--verify", "exec sleep 600")
+    with agent(tmp_path, "--dir", volume, *flags, "--verify-timeout", "100ms") as running:
+        message = running.reaches("failing")["message"]
+        assert message == "default: verification did not end within 1.1s"
+
+
 def test_process_that_read_the_content_at_its_start_is_probed(tmp_path: Path) -> None:
     """It may end by the content each time, so it counts as loaded once it works."""
     volume = Volume(tmp_path / "volume", text="one")

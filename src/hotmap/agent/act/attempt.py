@@ -258,6 +258,7 @@ class Attempt:
         from hotmap.agent.act.probes import confirm
 
         timeout = self._context.settings.actions.verify_timeout
+        limit = timeout * len(probes) + 1
         restarts = any(action.kind == "restart" for action in self._command.rule.actions)
         if not restarts and any(probe.compares for probe in probes):
             self.loading_until = (self._history.performed_at or 0.0) + timeout
@@ -274,11 +275,11 @@ class Attempt:
             if not outcome.status and not outcome.timed_out:
                 self._finish(outcome.output, 0)
                 return
-            error = outcome.output or f"verification timed out after {timeout:g}s"
+            error = outcome.output or f"verification did not end within {limit:g}s"
             waits = self._history.awaits_probes(self._context.loop.now())
             self._finish(error, self._length if waits else 0)
 
-        self._run(wait, timeout * len(probes) + 1, on_waited)
+        self._run(wait, limit, on_waited)
 
     def _child_pid(self) -> int:
         process = self._context.application.process()
