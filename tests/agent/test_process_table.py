@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,13 @@ from hotmap.agent.process.process_table import (
     CHECK_MARK,
     ProcessError,
     children_of,
+    command_of,
     executed_again_at,
     find,
     find_main,
+    has_memory_of_parent,
     identify,
+    parent_of,
     started_at,
 )
 from hotmap.agent.process.signals import send_reload, send_signal
@@ -149,6 +153,21 @@ def test_reason_why_a_process_cannot_be_signalled_is_given(
     monkeypatch.setattr(call, refuse)
     with pytest.raises(ProcessError, match=reason):
         send_signal(process, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("look", [identify, has_memory_of_parent, parent_of, command_of])
+def test_process_that_cannot_be_looked_at_has_not_exited(
+    look: Callable[[int], object], error: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is there would count as replaced, and a fork as a program of its own."""
+
+    def refuse(*_: object, **__: object) -> object:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(ProcessError, match=f"cannot read /proc/{os.getpid()}/"):
+        look(os.getpid())
 
 
 #: A program whose first thread ends, while another one handles SIGHUP.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hotmap.agent.act.attempt import Attempt, ContentHistory
 from hotmap.agent.decide.facts import AttemptFinished
 from hotmap.agent.decide.start_evidence import find_start_evidence
+from hotmap.agent.process.process_table import ProcessError
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.settings.settings import Action
 from hotmap.core.value import Value
@@ -131,8 +132,8 @@ class RuleAttempts:
                 published=self._stage is not None,
                 reads_for=self._reads_for(directories),
             )
-        except OSError:
-            return None  # /proc cannot be listed now; the attempt says so if it needs it
+        except (OSError, ProcessError):
+            return None  # /proc cannot be read now; the attempt says so if it needs it
 
     def _reads_for(self, directories: Iterable[str]) -> float:
         """Return how long a process may take to read directories after its start.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def start_lookups(application: Application) -> Lookups:
-    """Return what `find_start_evidence` looks up; it may raise OSError."""
+    """Return what `find_start_evidence` looks up; it may raise OSError or ProcessError."""
 
     def application_start() -> ProcessStart | None:
         process = application.process()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hotmap.agent.process.process_table import children_of, has_mark
+from hotmap.agent.process.process_table import ProcessError, children_of, has_mark
 
 __all__ = ["COMMAND_MARK", "DescendantKiller"]
 
@@ -57,11 +57,10 @@ class DescendantKiller:
     def _find(self) -> list[int]:
         own = self._own()
         try:
-            children = children_of(os.getpid())
-        except OSError:
+            return [
+                each.pid
+                for each in children_of(os.getpid())
+                if each.pid not in own and not has_mark(each.pid, COMMAND_MARK)
+            ]
+        except (OSError, ProcessError):
             return []
-        return [
-            each.pid
-            for each in children
-            if each.pid not in own and not has_mark(each.pid, COMMAND_MARK)
-        ]

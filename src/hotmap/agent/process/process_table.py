@@ -5,6 +5,7 @@ Process numbers are reused, so a process is its number together with its start t
 
 from __future__ import annotations
 
+import errno
 import os
 
 from hotmap.agent.runtime.clock import WallClock, since_boot
@@ -55,6 +56,9 @@ _AGENT_NAME = "hotmap-agent"
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
+#: Errors of a machine without descriptors or memory.
+_LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
 #: Of the flags of a process (linux: include/linux/sched.h, PF_FORKNOEXEC).
 _FORKED_WITHOUT_EXEC = 0x40
 
@@ -74,7 +78,10 @@ class Process(Value):
 
 
 class ProcessError(Exception):
-    """Raised when not exactly one process matches, or it cannot be signalled; one sentence."""
+    """Raised when not exactly one process matches, or it cannot be signalled; one sentence.
+
+    Also by each function here when the machine has no descriptors or no memory to look at one.
+    """
 
 
 def find(target: str) -> Process:
@@ -231,8 +238,14 @@ def executed_again_at(process: Process) -> float:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal has stopped a process, so that it takes no other one but SIGKILL."""
-    return _stat(f"/proc/{pid}")[:1] == ["T"]
+    """Whether a signal has stopped a process, so that it takes no other one but SIGKILL.
+
+    False where that is unknown.
+    """
+    try:
+        return _stat(f"/proc/{pid}")[:1] == ["T"]
+    except ProcessError:
+        return False
 
 
 def has_mark(pid: int, name: str) -> bool:
@@ -418,7 +431,8 @@ def _running_thread(pid: int) -> str:
     """
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
+    except OSError as error:
+        _require_means(error, f"/proc/{pid}/task")
         return ""
     for thread in threads:
         place = f"/proc/{pid}/task/{thread}"
@@ -436,12 +450,23 @@ def _read_of(pid: int, name: str) -> str:
 
 
 def read_proc(path: str) -> str:
-    """Read a file of /proc; "" where the process has exited or access is denied."""
+    """Read a file of /proc; "" where the process has exited or access is denied.
+
+    Raises:
+        ProcessError: the machine lacks what reading takes, so nothing is known of the process.
+    """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
-    except OSError:
+    except OSError as error:
+        _require_means(error, path)
         return ""
+
+
+def _require_means(error: OSError, path: str) -> None:
+    """Require that an error is about the process, and not that the machine lacks something."""
+    if error.errno in _LACKS:
+        raise ProcessError(f"cannot read {path}: {os_reason(error)}") from None
 
 
 def _why_invisible() -> str:

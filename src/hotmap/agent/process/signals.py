@@ -42,7 +42,12 @@ def open_pidfd(process: Process) -> int:
                 "without which a signal may reach another process"
             )
         raise ProcessError(reason) from None
-    if start_ticks(process.pid) != process.started:
+    try:
+        is_same = start_ticks(process.pid) == process.started
+    except ProcessError:
+        os.close(descriptor)
+        raise
+    if not is_same:
         os.close(descriptor)
         raise ProcessError(f"process {process.pid} has exited and its number was reused")
     return descriptor
