@@ -232,7 +232,7 @@ def test_unexpected_error_loses_no_result(tmp_path: Path, place: str) -> None:
     volume = Volume(tmp_path / "volume", text="one")
     target, method = {
         "record": ("hotmap.agent.decide.reconciler import Reconciler", "record"),
-        "execute": ("hotmap.agent.act.rule_attempts import RuleAttempts", "begin"),
+        "execute": ("hotmap.agent.act.rule_attempts import RuleAttempts", "_find_evidence"),
     }[place]
     owner = target.rpartition(" ")[2]
     (tmp_path / "sitecustomize.py").write_text(
@@ -264,6 +264,31 @@ def test_unexpected_error_loses_no_result(tmp_path: Path, place: str) -> None:
         assert failures + running.status()["internal_errors"] == 1
         assert "internal error: LookupError" in running.log
         assert "hunter2" not in running.log
+
+
+def test_unexpected_error_between_two_attempts_does_not_end_a_rule(tmp_path: Path) -> None:
+    """Newer content came during a command; what raises when that ends is a failure to retry."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from hotmap.agent.act.rule_attempts import RuleAttempts\n"
+        "original, seen = RuleAttempts._find_evidence, []\n"
+        "def failing(self, command):\n"
+        "    seen.append(command)\n"
+        "    if len(seen) == 2:\n"
+        "        raise LookupError('hunter2')\n"
+        "    return original(self, command)\n"
+        "RuleAttempts._find_evidence = failing\n"
+    )
+    volume, allowed, runs = Volume(tmp_path / "volume", text="one"), tmp_path / "go", tmp_path / "r"
+    command = f"sh -c 'echo x >> {runs}; until test -e {allowed}; do sleep 0.02; done'"
+    flags = ("--dir", volume, "--settle", "0", "--exec", command)
+    with agent(tmp_path, *flags, env=with_modules(tmp_path)) as running:
+        eventually(runs.exists)
+        volume.write(text="two")
+        eventually(lambda: running.rule()["superseded"] == 1)
+        allowed.touch()
+        running.reaches("told")
+        assert runs.read_text() == "x\nx\n"
+        assert "internal error: LookupError" in running.log
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from hotmap.agent.decide.facts import (
     REFUSED,
     ApplicationExited,
     ApplicationStartFailed,
-    AttemptFinished,
     CheckFinished,
     StageAltered,
     StartApplication,
@@ -29,7 +28,6 @@ from hotmap.agent.decide.facts import (
 )
 from hotmap.agent.process.application import Application
 from hotmap.agent.process.child_processes import ChildProcesses
-from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
 from hotmap.core.errors import HotmapError, os_reason
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from hotmap.agent.act.config_output import ConfigOutput
     from hotmap.agent.act.stage import Stage
     from hotmap.agent.act.state_file import StateFile
-    from hotmap.agent.decide.facts import ExitRequested
+    from hotmap.agent.decide.facts import AttemptFinished, ExitRequested
     from hotmap.agent.decide.progress import KeptAttempt
     from hotmap.agent.decide.snapshot import Snapshot
     from hotmap.agent.runtime.log import Log
@@ -126,13 +124,7 @@ class Executor:
                 text = describe_unexpected(error)
                 self._results.append(CheckFinished(command.snapshot, ERROR, text))
         elif isinstance(command, StartAttempt):
-            attempts = self._attempts[command.rule.name]
-            try:
-                attempts.begin(command)
-            except Exception as error:
-                attempts.finish(
-                    AttemptFinished(command.rule.name, describe_unexpected(error), 0, wall())
-                )
+            self._attempts[command.rule.name].begin(command)
         else:
             self.application.start()
 

@@ -11,6 +11,7 @@ from hotmap.agent.decide.facts import AttemptFinished
 from hotmap.agent.decide.start_evidence import find_start_evidence
 from hotmap.agent.process.process_table import ProcessError
 from hotmap.agent.runtime.clock import wall
+from hotmap.agent.runtime.errors import describe_unexpected
 from hotmap.agent.settings.settings import Action
 from hotmap.core.value import Value
 
@@ -65,7 +66,16 @@ class RuleAttempts:
         return self._history is not None and not self._history.has_restarted
 
     def begin(self, command: StartAttempt) -> None:
-        """Start an attempt; one for other content is given up, or ends first if it has to."""
+        """Start an attempt; one for other content is given up, or ends first if it has to.
+
+        Whatever that raises is a failure of the attempt, which is then retried.
+        """
+        try:
+            self._begin(command)
+        except Exception as error:
+            self.finish(AttemptFinished(command.rule.name, describe_unexpected(error), 0, wall()))
+
+    def _begin(self, command: StartAttempt) -> None:
         now = self._context.loop.now()
         if self._attempt is not None and not self._attempt.give_up():
             is_awaited, self._next = self._next is not None, command
