@@ -55,6 +55,7 @@ def test_attempt_that_spares_a_newer_process_had_nothing_to_do(
         settings=settings,
         loop=SimpleNamespace(now=since_boot),
         application=SimpleNamespace(process=lambda: None),
+        loads=SimpleNamespace(begin=lambda _: None),
     )
     command = StartAttempt(settings.rules[0], position, (), desired_since)
     results: list[AttemptFinished] = []

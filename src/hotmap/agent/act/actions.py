@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hotmap.agent.act.call_statistics import CallStatistics
+    from hotmap.agent.act.loads import Loads
     from hotmap.agent.decide.facts import AttemptFinished, StartAttempt
     from hotmap.agent.process.application import Application
     from hotmap.agent.process.child_processes import ChildProcesses, Outcome
@@ -76,6 +77,7 @@ class ActionContext(Value):
     application: Application
     settings: Settings
     calls: CallStatistics
+    loads: Loads
     report: Callable[[AttemptFinished | ExitRequested], None]
 
 

@@ -189,6 +189,8 @@ class Attempt:
     def _perform_next(self) -> None:  # 2
         if self._position == self._length:
             self._history.performed_at = self._context.loop.now()
+            if self._acted:
+                self._context.loads.begin(self._command.rule.name)
             self._confirm()
             return
         action, performed = self._command.rule.actions[self._position], False

@@ -12,6 +12,7 @@ import os
 from hotmap.agent.act.actions import ActionContext
 from hotmap.agent.act.call_statistics import CallStatistics
 from hotmap.agent.act.checker import Checker
+from hotmap.agent.act.loads import Loads
 from hotmap.agent.act.rule_attempts import RuleAttempts
 from hotmap.agent.act.start_lookups import start_lookups
 from hotmap.agent.decide.facts import (
@@ -91,9 +92,11 @@ class Executor:
         self.calls = CallStatistics(
             action.call.url for rule in settings.rules for action in rule.actions if action.call
         )
+        loads = Loads(loop, settings.rules, settings.actions.verify_timeout)
         context = ActionContext(
-            loop, self._children, self.application, settings, self.calls, self._results.append
-        )
+            loop, self._children, self.application, settings, self.calls, loads,
+            self._results.append,
+        )  # fmt: skip
         lookups = start_lookups(self.application)
         #: By rule.
         self._attempts = {

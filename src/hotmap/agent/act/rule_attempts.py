@@ -106,12 +106,17 @@ class RuleAttempts:
             self._next = command
             self._context.loop.after(wait, self._begin_next)
             return
+        if self._context.loads.postpone(command, self._begin_next):
+            self._next = command
+            return
         self._attempt = Attempt(command, self._context, self._history_of(command), self.finish)
         self._attempt.start()
 
     def finish(self, result: AttemptFinished) -> None:
         """Report a result, or go on with the command that came meanwhile."""
         self._attempt = None
+        if result.is_proven:
+            self._context.loads.end(result.rule)
         if self._next is None:
             self._done(result)
         else:

@@ -1,0 +1,93 @@
+"""Loads of processes that may be in progress, by the rule that has begun them.
+
+Any load that ends confirms a probe that detects a change. So a rule with such a probe waits for a
+load that another rule has begun before its own content was there: that load has not read it.
+"""
+
+from __future__ import annotations
+
+from hotmap.core.value import Value
+
+__all__ = ["Loads"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hotmap.agent.decide.facts import StartAttempt
+    from hotmap.agent.runtime.loop import Loop
+    from hotmap.agent.settings.settings import Probe, Rule
+
+
+class _Load(Value):
+    """When a load began, and until when it may end without notice."""
+
+    began: float
+    until: float
+
+
+class Loads:
+    """The loads that rules have begun."""
+
+    def __init__(self, loop: Loop, rules: Iterable[Rule], longest: float) -> None:
+        """`longest`: seconds that a load takes at most."""
+        self._loop = loop
+        self._longest = longest
+        rules = tuple(rules)
+        #: By rule, the other rules whose loads confirm its probes.
+        self._related = {
+            rule.name: [other.name for other in rules if other is not rule and _share(rule, other)]
+            for rule in rules
+        }
+        self._loads: dict[str, _Load] = {}
+        self._waiting: list[Callable[[], None]] = []
+
+    def begin(self, rule: str) -> None:
+        """Record that a rule has told its process to load."""
+        now = self._loop.now()
+        self._loads[rule] = _Load(now, now + self._longest)
+
+    def end(self, rule: str) -> None:
+        """Record that a rule has seen a load end; those that wait for it go on, from the loop.
+
+        Where another rule has begun one as well, that may be the one that has ended: a process that
+        was told twice may load twice. So both may be in progress until their time is over.
+        """
+        if self._is_loading(self._related[rule]):
+            return
+        self._loads.pop(rule, None)
+        waiting, self._waiting = self._waiting, []
+        for resume in waiting:
+            self._loop.after(0, resume)
+
+    def postpone(self, command: StartAttempt, resume: Callable[[], None]) -> bool:
+        """Return whether an attempt has to wait for a load; `resume` is called when that ends."""
+        found = (self._loads.get(name) for name in self._related[command.rule.name])
+        ends = [load.until for load in found if load and load.began < command.desired_since]
+        if max(ends, default=0.0) <= self._loop.now():
+            return False
+        if resume not in self._waiting:
+            self._waiting.append(resume)
+        self._loop.at(max(ends), resume)
+        return True
+
+    def _is_loading(self, rules: Iterable[str]) -> bool:
+        found = (self._loads.get(name) for name in rules)
+        return any(load is not None and load.until > self._loop.now() for load in found)
+
+
+def _share(rule: Rule, other: Rule) -> bool:
+    """Whether a load of the other rule confirms a probe of this one."""
+    compared = _compared(rule)
+    return bool(compared) and bool(
+        compared & _compared(other) or _processes(rule) & _processes(other)
+    )
+
+
+def _compared(rule: Rule) -> set[Probe]:
+    return {probe for probe in rule.probes if probe.compares}
+
+
+def _processes(rule: Rule) -> set[str]:
+    """Return the processes that a rule acts on, as they are named there."""
+    return {action.target for action in rule.actions if action.target}

@@ -1,0 +1,150 @@
+"""A load that one rule has begun confirms no content of another rule that came after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.agents import Agent, Volume, agent, eventually, run_program
+
+from hotmap.agent.act.loads import Loads
+from hotmap.agent.decide.facts import StartAttempt
+from hotmap.agent.settings.probes import parse_probe
+from hotmap.agent.settings.settings import Action, Rule
+
+HUP = Action("signal", signal=1, target="name:app")
+COUNT, LOG = parse_probe("file /run/loads"), parse_probe("log /run/log loaded")
+CONTENT = parse_probe("metric http://127.0.0.1/ hash=7")
+
+
+class Loop:
+    """A clock that stands still, and the calls that are due at some time."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.calls: list[float] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def at(self, when: float, call: Any) -> None:
+        self.calls.append(when)
+
+    def after(self, seconds: float, call: Any) -> None:
+        self.at(self.time + seconds, call)
+
+
+def rule(name: str, action: Action, *probes: Any) -> Rule:
+    return Rule(name, ("*",), (), (action,), probes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "since", "waits"),
+    [
+        ((HUP, COUNT), (HUP, COUNT), 11.0, True),
+        ((HUP, COUNT), (HUP, COUNT), 9.0, False),
+        ((HUP, COUNT), (HUP, LOG), 11.0, True),
+        ((HUP,), (HUP, LOG), 11.0, True),
+        ((HUP, COUNT), (HUP, CONTENT), 11.0, False),
+        ((HUP, COUNT), (HUP,), 11.0, False),
+        ((HUP, COUNT), (HUP._replace(target="name:other"), LOG), 11.0, False),
+        ((Action("exec"), COUNT), (Action("exec"), COUNT), 11.0, True),
+        ((Action("exec"), COUNT), (Action("exec"), LOG), 11.0, False),
+    ],
+    ids=[
+        "content came after the load began", "content was there", "same process, another probe",
+        "nothing confirms the first load", "no load confirms the probe", "no probe",
+        "another process", "same probe", "nothing in common",
+    ],
+)  # fmt: skip
+def test_rule_waits_for_a_load_that_would_confirm_its_probe(
+    first: tuple[Any, ...], second: tuple[Any, ...], since: float, waits: bool
+) -> None:
+    """It began at 10 s, and takes 5 s at most."""
+    loop: Any = Loop()
+    rules = rule("first", *first), rule("second", *second)
+    loads = Loads(loop, rules, 5.0)
+    command = StartAttempt(rules[1], 0, (), since)
+    assert not loads.postpone(command, lambda: None)
+    loop.time = 10.0
+    loads.begin("first")
+    loop.time = 12.0
+    assert loads.postpone(command, lambda: None) == waits
+    assert loop.calls == ([15.0] if waits else [])
+    loads.end("first")
+    assert loop.calls == ([15.0, 12.0] if waits else [])
+    assert not loads.postpone(command, lambda: None)
+    loads.begin("first")
+    loop.time = 17.0
+    assert not loads.postpone(command, lambda: None)
+
+
+def test_end_of_one_load_is_not_that_of_two() -> None:
+    """Two rules have told a process at the same time; it may load once more for the second one."""
+    loop: Any = Loop()
+    rules = [rule(name, HUP, COUNT) for name in ("first", "second")]
+    loads = Loads(loop, rules, 5.0)
+    for each in rules:
+        loads.begin(each.name)
+    loop.time = 1.0
+    for each in rules:
+        loads.end(each.name)
+    loop.time = 2.0
+    for each in rules:
+        assert loads.postpone(StartAttempt(each, 0, (), 1.5), lambda: None)
+    loop.time = 5.0
+    for each in rules:
+        assert not loads.postpone(StartAttempt(each, 0, (), 1.5), lambda: None)
+
+
+#: Loads both files at each HUP, which takes half a second, and refuses "bad".
+APP = """
+import pathlib, signal, sys, time
+one, two, place = map(pathlib.Path, sys.argv[1:])
+told = []
+signal.signal(signal.SIGHUP, lambda *_: told.append(1))
+(place / "pid").write_text(str(__import__("os").getpid()))
+while True:
+    time.sleep(0.01)
+    if told:
+        told.clear()
+        texts = one.read_text(), two.read_text()
+        (place / "reads").open("a").write(" ".join(texts) + "\\n")
+        time.sleep(0.5)
+        if "bad" not in texts:
+            (place / "loads").open("a").write(" ".join(texts) + "\\n")
+"""
+
+
+def states(running: Agent) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in running.status()["rules"]}
+
+
+def test_load_of_one_rule_does_not_confirm_refused_content_of_another(tmp_path: Path) -> None:
+    """It was edited while the process loaded what it was told before."""
+    one, two = (Volume(tmp_path / name, text="a") for name in ("one", "two"))
+    process = f"pidfile:{tmp_path}/pid"
+    (tmp_path / "rules.toml").write_text(
+        "".join(
+            f'[[rule]]\nname = "{volume.path.name}"\nfiles = ["{volume.path}/*"]\n'
+            f'actions = [{{ signal = "HUP", process = "{process}" }}]\n'
+            f'verify = ["file {tmp_path}/loads"]\n'
+            for volume in (one, two)
+        )
+    )
+    flags = (
+        *("--dir", one, "--dir", two, "--rules", tmp_path / "rules.toml"),
+        *("--settle", "0", "--verify-timeout", "2s"),
+    )
+    words = ["python3", "-c", APP, one.path / "text", two.path / "text", tmp_path]
+    with run_program(list(map(str, words))), agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        one.write(text="b")
+        eventually(lambda: "b a\n" in (tmp_path / "reads").read_text())
+        two.write(text="bad")
+        eventually(lambda: states(running)["two"] != "pending")
+        assert states(running) == {"one": "loaded", "two": "failing"}
+        two.write(text="c")
+        running.reaches("loaded")
+        assert (tmp_path / "loads").read_text().endswith("b c\n")
