@@ -19,6 +19,7 @@ from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.loader import load_settings
 from hotmap.agent.watch.detector import Detector
 from hotmap.agent.watch.observer import Observer
+from hotmap.agent.watch.plain_files import moving
 
 
 def test_process_that_started_with_brief_content_is_signalled(tmp_path: Path) -> None:
@@ -93,6 +94,31 @@ def test_update_during_a_poll_is_not_taken_for_one_after_it(
     assert isinstance(snapshot, Snapshot)
     assert snapshot.changed_since is not None
     assert snapshot.changed_since <= written[0]
+
+
+def test_files_that_change_while_they_are_read_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart for an announcement would let the application read them; but not for ever."""
+    settings = load_settings(parse_arguments(["--dir", str(tmp_path), "--exec", "true"]))
+    loop = Loop()
+    observer = Observer(loop, Log("text", "error"), settings.watch, b"0" * 16, polled=lambda: None)
+    observer.begin()
+    assert not observer.is_changing
+    began = loop.now()
+
+    def read(detector: Detector) -> Snapshot:
+        raise moving("it changed while it was read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Detector, "read", read)
+        for seconds, waits in ((1.0, True), (9.0, True), (12.0, False)):
+            patch.setattr(loop, "now", lambda seconds=seconds: began + seconds)
+            observer.read()
+            assert observer.is_changing == waits
+    observer.read()
+    assert not observer.is_changing
+    observer.close()
 
 
 def test_process_that_was_not_signalled_is_after_refused_content(tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ _RETRY_INTERVAL = 1.0
 #: largest content, and polls detect a change.
 _RETRY_TOO_LARGE = 10.0
 
+#: Seconds for which files that change while they are read count as about to be read.
+_UNKNOWN_FOR = 10.0
+
 #: Seconds to the next attempt, and how many of them, while a writer makes its links.
 _LINKS_INTERVAL, _LINKS_ATTEMPTS = 0.002, 50
 
@@ -116,6 +119,8 @@ class Observer:
         self._ignored: dict[str, str] = {}
         #: Whether the last reading has come to no end, because of an unexpected error.
         self._is_unfinished = False
+        #: Whether something changed while it was read, so that nothing is known of what is there.
+        self._is_unknown = False
         #: Whether something is too large; when it is read again, though no change was detected.
         self._is_too_large = False
         self._retry_at = 0.0
@@ -178,7 +183,13 @@ class Observer:
 
     @property
     def is_changing(self) -> bool:
-        """Whether an update was seen that is going to be read."""
+        """Whether an update was seen that is going to be read.
+
+        Files that change again and again do not count for ever.
+        """
+        since = self._readings.unread_since
+        if self._is_unknown and since is not None and self._loop.now() < since + _UNKNOWN_FOR:
+            return True
         return self._readings.due_at() is not None
 
     @property
@@ -240,6 +251,7 @@ class Observer:
             return
         self._is_unfinished = False
         self._unreadable = self._unreadable_directory = ""
+        self._is_unknown = False
         self._report_ignored()
         self._observations.append(self._readings.complete(snapshot, self._detector.revisions))
 
@@ -297,7 +309,7 @@ class Observer:
 
     def _on_unreadable(self, error: NotReadable) -> None:
         self._readings.fail(self._loop.now(), is_unknown=error.is_unknown)
-        self._is_too_large = error.is_too_large
+        self._is_unknown, self._is_too_large = error.is_unknown, error.is_too_large
         self._retry_at = self._loop.now() + _RETRY_TOO_LARGE if self._is_too_large else 0.0
         if str(error) == self._unreadable:
             return
