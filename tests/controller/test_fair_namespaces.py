@@ -29,6 +29,9 @@ MANY = "many"
 #: More than there are workers.
 WORKLOADS = 40
 
+#: The workers that one namespace may have, of 32.
+SHARE = 16
+
 
 def never_for_many(
     real: Callable[..., Awaitable[Any]], namespace_of: Callable[..., str]
@@ -74,7 +77,7 @@ async def test_nudges_of_many_pods_leave_workers_to_other_namespaces(
         monkeypatch.setattr(nudge_round, "list_pods", listing)
         await world.edit(namespace=MANY, LEVEL="debug")
         await asyncio.sleep(1)
-        assert controller.queue_statistics()["refresh"].processing == 28
+        assert controller.queue_statistics()["refresh"].processing == SHARE
         await world.edit(LEVEL="debug")
         assert await world.until(lambda: world.target("web-1"), "the other's pod is nudged")
 
@@ -108,7 +111,7 @@ async def test_reconciles_of_one_namespace_do_not_delay_checks_of_others(
         monkeypatch.setattr(nudge_round, "list_pods", never_for_many(list_pods, namespace_of))
         await world.edit(namespace=MANY, LEVEL="debug")
         await asyncio.sleep(1)
-        assert controller.queue_statistics()["refresh"].ready == WORKLOADS - 28
+        assert controller.queue_statistics()["refresh"].ready == WORKLOADS - SHARE
         await world.until(lambda: is_checked(world, controller), "the other's pod is checked")
 
 

@@ -7,7 +7,6 @@ and turns add keys, or ask whether a decision on a consumer is to come.
 from __future__ import annotations
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.kube.fair_slots import most_of_one_group
 from hotmap.kube.workqueue import WorkQueue, WorkQueueStatistics
 
 __all__ = ["ConsumerQueues"]
@@ -18,9 +17,10 @@ class ConsumerQueues:
 
     def __init__(self, *, workers: int) -> None:
         """`workers` is the number of those of each queue."""
-        # Namespaces take turns: an edit that thousands of workloads of one use delays no other, and
-        # workloads of 10,000 pods leave workers to the others.
-        most = most_of_one_group(workers)
+        # Namespaces take turns: an edit that thousands of workloads of one use delays no other.
+        # Half of the workers are left to those that have none: writes may take half a minute each,
+        # where an admission webhook does not answer or there are 10,000 pods to nudge.
+        most = max(1, workers // 2)
         self.refreshes: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of, most=most)
         self.reconciles: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of, most=most)
         self._is_over = False
