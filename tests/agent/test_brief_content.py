@@ -99,7 +99,7 @@ def test_update_during_a_poll_is_not_taken_for_one_after_it(
 def test_files_that_change_while_they_are_read_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A restart for an announcement would let the application read them; but not for ever."""
+    """A restart for an announcement would let the application read them. The wait has a limit."""
     settings = load_settings(parse_arguments(["--dir", str(tmp_path), "--exec", "true"]))
     loop = Loop()
     observer = Observer(loop, Log("text", "error"), settings.watch, b"0" * 16, polled=lambda: None)

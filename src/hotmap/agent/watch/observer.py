@@ -185,7 +185,7 @@ class Observer:
     def is_changing(self) -> bool:
         """Whether an update was seen that is going to be read.
 
-        Files that change again and again do not count for ever.
+        Files that change again and again do not count for longer than some seconds.
         """
         since = self._readings.unread_since
         if self._is_unknown and since is not None and self._loop.now() < since + _UNKNOWN_FOR:
