@@ -26,7 +26,7 @@ from tests.walkthroughs.backend import TIMEOUT, JsonObject, PatchType, controlle
 from hotmap.kube.client import Client
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.kubeconfig import load_kubeconfig
-from hotmap.kube.resources import BY_KIND, NAMESPACES, PODS
+from hotmap.kube.resources import BY_KIND, NAMESPACES, PODS, Resource
 
 __all__ = ["LocalBackend", "Plane", "running_plane"]
 
@@ -35,6 +35,8 @@ _CONTENT_TYPES = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
 }
+#: Not one of those that hotmap uses.
+_NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 #: Channels of a WebSocket that carries a command (apimachinery/pkg/util/remotecommand).
 _STDOUT, _STDERR, _ERROR = 1, 2, 3
 _REVISION = "deployment.kubernetes.io/revision"
@@ -149,7 +151,7 @@ class LocalBackend:
         type: PatchType = "strategic",
     ) -> None:
         await self._client.patch(
-            BY_KIND[kind],
+            _NODES if kind == "Node" else BY_KIND[kind],
             self.namespace,
             name,
             body,

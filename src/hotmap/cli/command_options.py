@@ -1,6 +1,6 @@
 """The options of single commands: `hotmap status`, `dashboard`, `inject`, `stamp`, `local up`."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import click
 
@@ -291,6 +291,16 @@ class LocalOptions(NamedTuple):
             "DURATION",
         ),
     ] = "1m"
+    change_detection_strategy: Annotated[
+        Literal["Watch", "Cache", "Get"],
+        Flag(
+            "How the kubelet reads ConfigMaps and Secrets when it updates mounted files: Watch "
+            "takes what a watch has shown, Get asks the API server, Cache keeps an answer for the "
+            "TTL in the node's annotation node.alpha.kubernetes.io/ttl, 60 s without it.",
+            "Watch|Cache|Get",
+            type=QuotedChoice(("Watch", "Cache", "Get")),
+        ),
+    ] = "Watch"
     max_pods: Annotated[
         int,
         Flag(

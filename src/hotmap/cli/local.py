@@ -40,7 +40,11 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
         SettingsError: a flag is wrong, the directory or port is in use, or processes cannot be
             isolated here.
     """
-    sync = SyncSettings(period=_period(options.sync_period), max_pods=options.max_pods)
+    sync = SyncSettings(
+        period=_period(options.sync_period),
+        strategy=options.change_detection_strategy,
+        max_pods=options.max_pods,
+    )
     if options.directory == "":  # of a variable that is not set: nothing would be kept
         raise SettingsError('--dir: invalid directory "": omit --dir to keep objects in memory')
     if options.etcd == "":
