@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -19,6 +20,10 @@ from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.pods import list_pods
+from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.pod_starts import pod_starts
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import Pod
 from hotmap.core.payload_digest import file_digest, payload_digest
 from hotmap.core.target import Target
 from hotmap.kube.client import Client
@@ -44,6 +49,33 @@ async def test_file_edit_nudges_pods(world: World) -> None:
         "ConfigMap default/app LEVEL changed (volumes[config] at "
         "containers[main]:/etc/app): refreshing mounted files; the application re-reads them"
     ]
+
+
+async def test_starts_of_pods_are_read_at_their_first_nudge_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 10,000 pods take most of a second, in which the controller does nothing else."""
+    read: list[str] = []
+
+    def counted(consumer: Consumer, pods: Sequence[Pod]) -> tuple[PodStart, ...]:
+        read.extend(pod.metadata.name for pod in pods)
+        return pod_starts(consumer, pods)
+
+    monkeypatch.setattr(nudge_round, "pod_starts", counted)
+    await world.config_map("other", LEVEL="info")
+    spec = files("other")
+    spec["containers"][0]["envFrom"] = [{"configMapRef": {"name": "app"}}]
+    await world.workload(spec=spec, annotations=REREADS)
+    await world.pod("web-1", spec=spec)
+    await world.config_map(LEVEL="info", MODE="a")
+    await world.edit(MODE=None)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit("other", LEVEL="debug")
+        first = await nudged(world, "web-1")
+        await nudged(world, "web-1", after=first)
+        await world.quiet(controller)
+    assert read == ["web-1"]
 
 
 async def test_nudges_for_returned_content_are_not_taken_for_those_of_another_hotmap(

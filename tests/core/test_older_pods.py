@@ -12,7 +12,7 @@ from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.evidence import PodStart, Span
 from hotmap.core.decide.record import Outcome, next_record
-from hotmap.core.decide.record_evidence import keep_older_pods
+from hotmap.core.decide.record_evidence import keep_older_pods, may_be_older, with_older_pods
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import StartBound
 from hotmap.core.model.state import PodCheck, Record, RolloutTimes, Window
@@ -258,3 +258,27 @@ def test_pods_found_older_during_a_decision_are_kept(adopted: str, found: str, k
     assert keep_older_pods(made, record(found, 970.0)) == record(adopted, kept)
     assert keep_older_pods(record(adopted, 980.0), record(found, 970.0)) == record(adopted, 980.0)
     assert keep_older_pods(made, None) is made
+
+
+@pytest.mark.parametrize(
+    ("version", "adopted", "estimated", "expected"),
+    [
+        pytest.param("19", "20", True, True, id="older"),
+        pytest.param("20", "20", True, False, id="as old"),
+        pytest.param("21", "20", True, False, id="younger, such as one that was nudged"),
+        pytest.param("19", "", True, False, id="the source has changed since"),
+        pytest.param("19", "20", False, False, id="the time of the last change is known"),
+        pytest.param("", "20", True, False, id="unknown"),
+    ],
+)
+def test_only_pods_that_may_be_older_are_noted(
+    version: str, adopted: str, estimated: bool, expected: bool
+) -> None:
+    before = after_check().record
+    assert before is not None
+    (source,) = before.sources
+    source = msgspec.structs.replace(source, adopted=adopted, estimated=estimated)
+    record = msgspec.structs.replace(before, sources=(source,))
+    pod = started(980)._replace(version=int(version or 0))
+    assert may_be_older(record, version) == expected
+    assert (with_older_pods(record, [pod]) != record) == expected

@@ -14,7 +14,13 @@ from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, StartRecord, records_by_source
 from hotmap.core.resource_version import version_number
 
-__all__ = ["keep_older_pods", "with_evidence", "with_first_evidence", "with_older_pods"]
+__all__ = [
+    "keep_older_pods",
+    "may_be_older",
+    "with_evidence",
+    "with_first_evidence",
+    "with_older_pods",
+]
 
 
 def with_evidence(record: Record, decision: Decision) -> Record:
@@ -41,6 +47,16 @@ def with_older_pods(record: Record, pods: Sequence[PodStart]) -> Record:
     return msgspec.structs.replace(record, sources=sources)
 
 
+def may_be_older(record: Record, version: str) -> bool:
+    """Return whether `with_older_pods` may note a pod of this resourceVersion."""
+    number = version_number(version)
+    return any(
+        0 < number < version_number(source.adopted)
+        for source in record.sources
+        if _is_compared(source)
+    )
+
+
 def keep_older_pods(record: Record, latest: Record | None) -> Record:
     """Keep in a new record which pods were found to be older than a source while it was made.
 
@@ -59,8 +75,13 @@ def keep_older_pods(record: Record, latest: Record | None) -> Record:
     return record if sources == record.sources else msgspec.structs.replace(record, sources=sources)
 
 
+def _is_compared(source: SourceRecord) -> bool:
+    """Return whether pods are compared with it: no time shows which of them are older."""
+    return bool(source.adopted) and source.estimated
+
+
 def _with_older_starts(source: SourceRecord, pods: Iterable[PodStart]) -> SourceRecord:
-    if not (source.adopted and source.estimated):
+    if not _is_compared(source):
         return source
     adopted = version_number(source.adopted)
     older = [pod for pod in pods if 0 < pod.version < adopted]
