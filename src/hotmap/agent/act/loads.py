@@ -39,6 +39,8 @@ class Loads:
             rule.name: [other.name for other in rules if other is not rule and _share(rule, other)]
             for rule in rules
         }
+        #: The rules whose probes are confirmed by nothing but the end of a load.
+        self._detecting = {rule.name for rule in rules if _compared(rule)}
         self._loads: dict[str, _Load] = {}
         self._waiting: list[Callable[[], None]] = []
 
@@ -48,12 +50,14 @@ class Loads:
         self._loads[rule] = _Load(now, now + self._longest)
 
     def end(self, rule: str) -> None:
-        """Record that a rule has seen a load end; those that wait for it go on, from the loop.
+        """Record that a rule's probes are confirmed; those that wait go on, from the loop.
+
+        Probes that detect no change may be confirmed before the load ends, and end no wait.
 
         Where another rule has begun one as well, that may be the one that has ended: a process that
         was told twice may load twice. So both may be in progress until their time is over.
         """
-        if self._is_loading(self._related[rule]):
+        if rule not in self._detecting or self._is_loading(self._related[rule]):
             return
         self._loads.pop(rule, None)
         waiting, self._waiting = self._waiting, []
