@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,8 +29,9 @@ class Loop:
     def now(self) -> float:
         return self.time
 
-    def at(self, when: float, call: Any) -> None:
+    def at(self, when: float, call: Any) -> Any:
         self.calls.append(when)
+        return SimpleNamespace(cancel=lambda: self.calls.remove(when))
 
     def after(self, seconds: float, call: Any) -> None:
         self.at(self.time + seconds, call)
@@ -74,7 +76,7 @@ def test_rule_waits_for_a_load_that_would_confirm_its_probe(
     assert loop.calls == ([15.0] if waits else [])
     loads.end("first")
     detects = len(first) > 1
-    assert loop.calls[1:] == ([12.0] if waits and detects else [])
+    assert loop.calls == ([12.0] if detects else [15.0]) * waits
     assert loads.postpone(command, lambda: None) == (waits and not detects)
     loads.begin("first")
     loop.time = 17.0
@@ -107,6 +109,21 @@ def test_probe_that_detects_no_change_ends_no_wait() -> None:
     loads.begin("first")
     loads.end("first")
     assert loads.postpone(StartAttempt(rules[1], 0, (), 0.5), lambda: None)
+
+
+def test_attempt_that_waits_has_one_timer() -> None:
+    """Content that changes again and again, while a process loads."""
+    loop: Any = Loop()
+    rules = rule("first", HUP, COUNT), rule("second", HUP, COUNT)
+    loads = Loads(loop, rules, 5.0)
+    loads.begin("first")
+
+    def resume() -> None:
+        pass
+
+    for number in range(1, 4):
+        assert loads.postpone(StartAttempt(rules[1], 0, (), float(number)), resume)
+    assert loop.calls == [5.0]
 
 
 #: Loads both files at each HUP, which takes half a second, and refuses "bad".

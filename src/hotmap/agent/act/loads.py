@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hotmap.agent.decide.facts import StartAttempt
-    from hotmap.agent.runtime.loop import Loop
+    from hotmap.agent.runtime.loop import Loop, Timer
     from hotmap.agent.settings.settings import Probe, Rule
 
 
@@ -42,7 +42,8 @@ class Loads:
         #: The rules whose probes are confirmed by nothing but the end of a load.
         self._detecting = {rule.name for rule in rules if _compared(rule)}
         self._loads: dict[str, _Load] = {}
-        self._waiting: list[Callable[[], None]] = []
+        #: The attempts that wait, and the timers that end that.
+        self._waiting: dict[Callable[[], None], Timer] = {}
 
     def begin(self, rule: str) -> None:
         """Record that a rule has told its process to load."""
@@ -60,8 +61,9 @@ class Loads:
         if rule not in self._detecting or self._is_loading(self._related[rule]):
             return
         self._loads.pop(rule, None)
-        waiting, self._waiting = self._waiting, []
-        for resume in waiting:
+        waiting, self._waiting = self._waiting, {}
+        for resume, timer in waiting.items():
+            timer.cancel()
             self._loop.after(0, resume)
 
     def postpone(self, command: StartAttempt, resume: Callable[[], None]) -> bool:
@@ -70,9 +72,9 @@ class Loads:
         ends = [load.until for load in found if load and load.began < command.desired_since]
         if max(ends, default=0.0) <= self._loop.now():
             return False
-        if resume not in self._waiting:
-            self._waiting.append(resume)
-        self._loop.at(max(ends), resume)
+        if resume in self._waiting:
+            self._waiting[resume].cancel()
+        self._waiting[resume] = self._loop.at(max(ends), resume)
         return True
 
     def _is_loading(self, rules: Iterable[str]) -> bool:
