@@ -55,10 +55,34 @@ def test_attempt_that_spares_a_newer_process_had_nothing_to_do(
         settings=settings,
         loop=SimpleNamespace(now=since_boot),
         application=SimpleNamespace(process=lambda: None),
-        loads=SimpleNamespace(begin=lambda _: None),
+        loads=SimpleNamespace(begin=lambda *_: None),
     )
     command = StartAttempt(settings.rules[0], position, (), desired_since)
     results: list[AttemptFinished] = []
     history = ContentHistory(desired_since, 1.0, repeats=True)
     Attempt(command, context, history, results.append).start()
     assert [(result.error, result.by_itself) for result in results] == [("", by_itself)]
+
+
+def test_load_counts_from_the_action_that_told_the_process(pidfile: Path, tmp_path: Path) -> None:
+    """Also where a later action fails: the process loads nevertheless."""
+    rules = tmp_path / "rules.toml"
+    hup = f'{{ signal = "HUP", process = "pidfile:{pidfile}" }}'
+    lost = f'{{ signal = "HUP", process = "pidfile:{tmp_path}/lost" }}'
+    rules.write_text(f"[[rule]]\nactions = [{hup}, {lost}]\n")
+    settings = load_settings(parse_arguments(["--dir", "/etc/app", "--rules", str(rules)]))
+    begun: list[float] = []
+    context: Any = SimpleNamespace(
+        settings=settings,
+        loop=SimpleNamespace(now=since_boot),
+        application=SimpleNamespace(process=lambda: None),
+        loads=SimpleNamespace(begin=lambda _, since: begun.append(since)),
+    )
+    before = since_boot()
+    command = StartAttempt(settings.rules[0], 0, (), before + 60.0)
+    results: list[AttemptFinished] = []
+    history = ContentHistory(command.desired_since, 1.0, repeats=True)
+    Attempt(command, context, history, results.append).start()
+    assert results[0].error
+    assert len(begun) == 1
+    assert before <= begun[0] <= since_boot()

@@ -70,7 +70,7 @@ def test_rule_waits_for_a_load_that_would_confirm_its_probe(
     command = StartAttempt(rules[1], 0, (), since)
     assert not loads.postpone(command, lambda: None)
     loop.time = 10.0
-    loads.begin("first")
+    loads.begin("first", loop.now())
     loop.time = 12.0
     assert loads.postpone(command, lambda: None) == waits
     assert loop.calls == ([15.0] if waits else [])
@@ -78,7 +78,7 @@ def test_rule_waits_for_a_load_that_would_confirm_its_probe(
     detects = len(first) > 1
     assert loop.calls == ([12.0] if detects else [15.0]) * waits
     assert loads.postpone(command, lambda: None) == (waits and not detects)
-    loads.begin("first")
+    loads.begin("first", loop.now())
     loop.time = 17.0
     assert not loads.postpone(command, lambda: None)
 
@@ -89,7 +89,7 @@ def test_end_of_one_load_is_not_that_of_two() -> None:
     rules = [rule(name, HUP, COUNT) for name in ("first", "second")]
     loads = Loads(loop, rules, 5.0)
     for each in rules:
-        loads.begin(each.name)
+        loads.begin(each.name, loop.now())
     loop.time = 1.0
     for each in rules:
         loads.end(each.name)
@@ -106,7 +106,7 @@ def test_probe_that_detects_no_change_ends_no_wait() -> None:
     loop: Any = Loop()
     rules = rule("first", HUP, CONTENT), rule("second", HUP, COUNT)
     loads = Loads(loop, rules, 5.0)
-    loads.begin("first")
+    loads.begin("first", loop.now())
     loads.end("first")
     assert loads.postpone(StartAttempt(rules[1], 0, (), 0.5), lambda: None)
 
@@ -116,7 +116,7 @@ def test_attempt_that_waits_has_one_timer() -> None:
     loop: Any = Loop()
     rules = rule("first", HUP, COUNT), rule("second", HUP, COUNT)
     loads = Loads(loop, rules, 5.0)
-    loads.begin("first")
+    loads.begin("first", 0.0)
 
     def resume() -> None:
         pass

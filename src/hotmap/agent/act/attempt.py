@@ -95,6 +95,8 @@ class Attempt:
         self._ended = False
         #: Whether an action told the process; whether one had no need to.
         self._acted, self._skipped = command.position > 0, False
+        #: When the first action began that told the process.
+        self._acting_since = context.loop.now()
         #: Ends what is waited for; None while that has to end by itself.
         self._abandon: Callable[[], None] | None = None
         #: Until when a load under way may change what the probes show.
@@ -189,11 +191,11 @@ class Attempt:
     def _perform_next(self) -> None:  # 2
         if self._position == self._length:
             self._history.performed_at = self._context.loop.now()
-            if self._acted:
-                self._context.loads.begin(self._command.rule.name)
             self._confirm()
             return
         action, performed = self._command.rule.actions[self._position], False
+        if not self._acted:
+            self._acting_since = self._context.loop.now()
         if self._is_drain(action):
             if is_restarted(self._since_actions(), self._context):
                 self._position += 1  # nothing would end it
@@ -233,6 +235,8 @@ class Attempt:
             self._skipped = True
         elif action.kind != "none":
             self._acted = True
+            # Now, not after the last action: another one may take long, or fail.
+            self._context.loads.begin(self._command.rule.name, self._acting_since)
             # A call that is made at once drains the process that ran when it began.
             is_over = self._is_drain(action) and action.call is not None and is_plain(action.call)
             # If probes do not confirm a restart, another one may help.

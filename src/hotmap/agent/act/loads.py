@@ -45,10 +45,9 @@ class Loads:
         #: The attempts that wait, and the timers that end that.
         self._waiting: dict[Callable[[], None], Timer] = {}
 
-    def begin(self, rule: str) -> None:
-        """Record that a rule has told its process to load."""
-        now = self._loop.now()
-        self._loads[rule] = _Load(now, now + self._longest)
+    def begin(self, rule: str, since: float) -> None:
+        """Record that a rule has told its process to load; its first action began at `since`."""
+        self._loads[rule] = _Load(since, self._loop.now() + self._longest)
 
     def end(self, rule: str) -> None:
         """Record that a rule's probes are confirmed; those that wait go on, from the loop.
