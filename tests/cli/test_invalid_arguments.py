@@ -25,6 +25,20 @@ from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
             "'--controller-namespace', '--namespace'; see 'hotmap status --help'",
         ),
         (
+            "status --al",
+            "No such option '--al'; did you mean '--all-namespaces'; see 'hotmap status --help'",
+        ),
+        (
+            "controller --no-lead",
+            "No such option '--no-lead'; did you mean '--no-leader-elect'; "
+            "see 'hotmap controller --help'",
+        ),
+        (
+            "status --c",
+            "No such option '--c'; did you mean '--controller-namespace', '--context'; "
+            "see 'hotmap status --help'",
+        ),
+        (
             "status -n Shop",
             "Invalid value for '--namespace' / '-n': \"Shop\" is not the name of a namespace: "
             "expected at most 63 lowercase letters, digits and hyphens; see 'hotmap status --help'",

@@ -58,6 +58,9 @@ _NO_ARGUMENTS: type[click.UsageError] | tuple[()] = getattr(
 #: How click ends the message about a name that resembles others.
 _SUGGESTION = re.compile(r"\. \(?Did you mean (?:one of: )?(.*?)\?\)?\.?$")
 
+#: As many as click suggests.
+_MAX_SUGGESTIONS = 3
+
 #: How click ends the message about a value that should be a number within bounds.
 _NO_NUMBER = re.compile("is not a valid (integer|float) range$")
 
@@ -93,6 +96,7 @@ def _run(arguments: Sequence[str]) -> int:
         if hint := (
             _hint_at_order(error)
             or _hint_at_replaced_flag(error)
+            or _hint_at_beginning(error)
             or _hint_at_manifests(error, arguments)
             or _hint_at_kind(error, arguments)
             or _hint_at_version(arguments)
@@ -155,6 +159,23 @@ def _hint_at_replaced_flag(error: click.UsageError) -> str:
     if not isinstance(error, click.NoSuchOption) or command is not controller:
         return ""
     return REPLACED_FLAGS.get(error.option_name, "")
+
+
+def _hint_at_beginning(error: click.UsageError) -> str:
+    """Return the flags of which the beginning was given, if they are few; else "".
+
+    Click suggests flags of about the same length only.
+    """
+    context = error.ctx
+    if not isinstance(error, click.NoSuchOption) or context is None:
+        return ""
+    names = [
+        f"'{name}'"
+        for param in context.command.get_params(context)
+        for name in (*param.opts, *param.secondary_opts)
+        if name.startswith(error.option_name) and name.startswith("--")
+    ]
+    return f"did you mean {', '.join(names)}" if 1 <= len(names) <= _MAX_SUGGESTIONS else ""
 
 
 def _hint_at_manifests(error: click.UsageError, words: Sequence[str]) -> str:
