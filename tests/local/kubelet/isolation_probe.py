@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,30 @@ async def run_as_many_users(runtime: Runtime) -> list[str]:
     return seen
 
 
-async def main(directory: Path, *, only_users: bool) -> None:
+async def run_without_free_descriptors(runtime: Runtime) -> dict[str, object]:
+    """Start a container while the zygote can open no file; return why it failed, and what is left.
+
+    The zygote is process 1 of its PID namespace, below the process that the runtime has started.
+    """
+    first = await runtime.run(spec("sleep", "600"), lambda *_: None)
+    assert runtime._zygote is not None
+    outer = runtime._zygote.pid
+    zygote = int(Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0])
+    used = {int(file.name) for file in Path(f"/proc/{zygote}/fd").iterdir()}
+    free = next(number for number in range(len(used) + 1) if number not in used)
+    limits = resource.prlimit(zygote, resource.RLIMIT_NOFILE)
+    resource.prlimit(zygote, resource.RLIMIT_NOFILE, (free, limits[1]))
+    why = ""
+    try:
+        await runtime.run(spec("true"), lambda *_: None)
+    except StartFailed as error:
+        why = str(error)
+    resource.prlimit(zygote, resource.RLIMIT_NOFILE, limits)
+    later = await runtime.run(spec("true"), lambda *_: None)
+    return {"why": why, "first runs": first.running, "code": await later.wait()}
+
+
+async def main(directory: Path, *, only: str) -> None:
     runtime = Runtime(directory / "sandbox")
     try:
         await runtime.start()
@@ -174,10 +198,13 @@ async def main(directory: Path, *, only_users: bool) -> None:
         sys.stdout.write(json.dumps({"refused": str(error)}))
         return
     try:
-        result = (
-            {"users": await run_as_many_users(runtime)}
-            if only_users
-            else {
+        result: dict[str, object]
+        if only == "--only-users":
+            result = {"users": await run_as_many_users(runtime)}
+        elif only == "--only-descriptors":
+            result = await run_without_free_descriptors(runtime)
+        else:
+            result = {
                 "root": runtime.root,
                 "rootless": runtime.rootless,
                 "seen": await look_around(runtime, directory),
@@ -187,11 +214,10 @@ async def main(directory: Path, *, only_users: bool) -> None:
                 "users": await run_as_other_users(runtime),
                 "each other": await look_at_each_other(runtime),
             }
-        )
     finally:
         await runtime.close()
     sys.stdout.write(json.dumps(result))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), only_users="--only-users" in sys.argv))
+    asyncio.run(main(Path(sys.argv[1]), only="".join(sys.argv[2:])))

@@ -23,6 +23,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOBODY = 65534
+
+#: Makes a user namespace while this process, but not its fork, can open no file.
+LATE_LIMIT = """
+import os, resource
+from hotmap.local.kubelet.user_namespaces import UserNamespaces
+
+limits = (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+os.register_at_fork(
+    after_in_parent=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+)
+try:
+    UserNamespaces().prepare(5, 6)
+except OSError as error:
+    print(error)
+"""
 PROBE = Path(__file__).with_name("isolation_probe.py")
 
 
@@ -210,3 +225,19 @@ def test_limit_of_user_namespaces_is_named(open_directory: Path) -> None:
     seen = _run(open_directory, python, str(work), "--only-users")["users"]
     why = "the limit of user namespaces is reached (sysctl user.max_user_namespaces)"
     assert seen == ["1", f"run as user 2 and group 0: {why}", "1", "0"]
+
+
+def test_start_without_free_descriptors_fails_alone(open_directory: Path) -> None:
+    """The reason is named, the other containers run on, and later ones start."""
+    work = open_directory / "descriptors"
+    work.mkdir()
+    python = [*_in_namespace(), sys.executable]
+    seen = _run(open_directory, python, str(work), "--only-descriptors")
+    assert seen == {"why": "Too many open files", "first runs": True, "code": 0}
+
+
+def test_user_namespace_that_cannot_be_received_has_a_reason() -> None:
+    """The fork that makes it succeeds, and the zygote has no descriptor left for it."""
+    command = [*_in_namespace(), sys.executable, "-c", LATE_LIMIT]
+    ended = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert ended.stdout == b"run as user 5 and group 6: Too many open files\n", ended.stderr

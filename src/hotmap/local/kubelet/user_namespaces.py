@@ -103,10 +103,12 @@ def _create(user: int, group: int) -> int:
             pid = os.fork()
             if pid == 0:
                 _send_new_namespace(theirs, user, group)
-        message, fds, _, _ = socket.recv_fds(ours, _MAX_ERROR, 1)
+        message, fds, flags, _ = socket.recv_fds(ours, _MAX_ERROR, 1)
         os.waitpid(pid, 0)
     if not fds:
-        raise OSError(f"run as user {user} and group {group}: {message.decode()}")
+        # The kernel drops a descriptor for which there is no room.
+        why = os.strerror(errno.EMFILE) if flags & socket.MSG_CTRUNC else message.decode()
+        raise OSError(f"run as user {user} and group {group}: {why}")
     os.set_inheritable(fds[0], False)
     return fds[0]
 

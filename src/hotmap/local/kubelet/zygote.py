@@ -30,6 +30,7 @@ larger than a packet. Standard library only.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -114,7 +115,7 @@ class Zygote:
 
     def _answer(self) -> bool:
         """Handle one message; return False when the socket is closed."""
-        data, fds, _, _ = socket.recv_fds(self._control, MAX_PACKET, 4)
+        data, fds, flags, _ = socket.recv_fds(self._control, MAX_PACKET, 4)
         if not data:
             return False
         for fd in fds:
@@ -122,6 +123,8 @@ class Zygote:
             os.set_inheritable(fd, False)
         message = json.loads(data)
         try:
+            if flags & socket.MSG_CTRUNC:  # the kernel drops descriptors for which there is no room
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             if message["op"] == "signal":
                 self._signal(message["id"], message["signal"])
             else:
