@@ -91,6 +91,12 @@ def test_named_context_is_looked_for_in_files(
         load_config(context="prod")
 
 
+def test_server_may_have_an_at_sign_in_its_path(tmp_path: Path) -> None:
+    """Only one before the host separates a user or password from it."""
+    path = write(tmp_path / "k", kubeconfig(cluster={"server": "https://c:6443/teams/shop@eu"}))
+    assert load_config(path).server == "https://c:6443/teams/shop@eu"
+
+
 def test_paths_are_relative_to_their_file(tmp_path: Path, authority: Authority) -> None:
     """And data in the file itself wins over a path."""
     pair = authority.issue("client")
@@ -235,6 +241,16 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
         ),
         (
             kubeconfig(cluster={"server": "https://ann:geheim@[c"}),
+            "cluster 'c' in kubeconfig {path} has a server with a user or password, which is not"
+            " supported: use a token",
+        ),
+        (
+            kubeconfig(cluster={"server": "https://geheim@c:6443/k8s"}),
+            "cluster 'c' in kubeconfig {path} has a server with a user or password, which is not"
+            " supported: use a token",
+        ),
+        (
+            kubeconfig(cluster={"server": "https://ann:geh/eim@c:6443"}),
             "cluster 'c' in kubeconfig {path} has a server with a user or password, which is not"
             " supported: use a token",
         ),

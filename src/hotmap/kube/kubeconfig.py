@@ -277,7 +277,7 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
     origin = f"kubeconfig {context.origin}, context {name!r}"
     cluster_name = f"cluster {context.cluster!r} in kubeconfig {cluster.origin}"
     server = (cluster.server or "").rstrip("/")
-    if "@" in server:  # would be in messages, logs and the status
+    if _may_have_user(server):  # would be in messages, logs and the status
         raise SettingsError(
             f"{cluster_name} has a server with a user or password, which is not supported: use a"
             " token"
@@ -334,6 +334,11 @@ def _is_server(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in ("https", "http") and named and not any(map(str.isspace, url))
+
+
+def _may_have_user(url: str) -> bool:
+    """Return whether a URL has a user before its host, or might, since it is not valid."""
+    return "@" in url and (not _is_server(url) or "@" in urlsplit(url).netloc)
 
 
 #: What to use instead of a kind of login that Kubernetes has dropped, by auth-provider.
