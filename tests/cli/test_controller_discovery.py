@@ -62,6 +62,8 @@ class Server:
         #: The resource that the API server refuses; "" where the controller does.
         self.refusing = ""
         self.tokens: list[tuple[str, str | None]] = []
+        #: The status and body with which the API server refuses lists; it serves them at 0.
+        self.list_failure: tuple[int, str] = (0, "")
         #: Of all pods.
         self.pod_status: dict[str, Any] = {"phase": "Running"}
         #: The user of the kubeconfig.
@@ -102,6 +104,9 @@ class Server:
     async def _list(self, request: web.Request) -> web.Response:
         namespace = request.match_info.get("namespace", "")
         assert request.query["labelSelector"] == LABELS
+        code, body = self.list_failure
+        if code:
+            return web.Response(status=code, text=body)
         if namespace not in self.allowed:
             status = {"kind": "Status", "code": 403, "message": "pods is forbidden"}
             return web.json_response(status, status=403)
@@ -165,6 +170,24 @@ async def refused(cluster: ClusterOptions, **address: str) -> str:
     with pytest.raises(StatusUnavailable) as caught:
         await ask(cluster, **address)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "problem"),
+    [
+        (429, '{"kind": "Status", "message": "too many requests"}', "{url}: too many requests"),
+        (503, '{"kind": "Status", "message": "shutting down"}', "{url}: shutting down"),
+        (503, "busy", "{url} answered 503 Service Unavailable to GET /api/v1/pods"),
+    ],
+)
+async def test_server_that_does_not_list_pods_now_is_named(
+    code: int, body: str, problem: str, server: Server, tmp_path: Path
+) -> None:
+    """As one that cannot be reached or refuses the credentials is."""
+    server.list_failure = code, body
+    cluster = await server.start(tmp_path)
+    expected = problem.format(url=cluster.load().server)
+    assert await refused(cluster) == f"cannot list the controller's Pods: {expected}"
 
 
 async def test_status_comes_from_the_leader(server: Server, tmp_path: Path) -> None:

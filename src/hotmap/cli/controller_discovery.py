@@ -30,7 +30,14 @@ from hotmap.cli.status_response import (
 )
 from hotmap.controller.addresses import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_PORT
 from hotmap.controller.report.status_access import TOKEN_HEADER
-from hotmap.core.errors import ApiError, Forbidden, HotmapError, NotFound
+from hotmap.core.errors import (
+    ApiError,
+    Forbidden,
+    HotmapError,
+    NotFound,
+    Throttled,
+    Unavailable,
+)
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.http.errors import HttpError
@@ -256,6 +263,11 @@ async def _pods(client: Client, address: ControllerAddress) -> list[_Pod]:
         except Forbidden as error:
             refused = error
             continue
+        except (Throttled, Unavailable) as error:
+            # A Status of the API server does not name the server.
+            named = "" if client.server in str(error) else f"{client.server}: "
+            problem = f"cannot list the controller's Pods: {named}{error}"
+            raise unavailable(problem, error) from error
         except HotmapError as error:
             raise unavailable(str(error), error) from error
         if pods or not place:
