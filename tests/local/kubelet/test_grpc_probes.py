@@ -78,8 +78,8 @@ async def _execute(command: Sequence[str]) -> tuple[int, bytes]:
 @pytest.mark.parametrize(
     ("frames", "failure"),
     [
-        (answer(b"\x08\x01"), ""),
-        (answer(b"\x08\x01", padding=7), ""),
+        (answer(b"\x08\x01"), None),
+        (answer(b"\x08\x01", padding=7), None),
         (answer(b"\x08\x02"), 'service unhealthy (responded with "NOT_SERVING")'),
         (answer(b""), 'service unhealthy (responded with "UNKNOWN")'),
         (answer(b"\x08\x09"), 'service unhealthy (responded with "9")'),
@@ -92,7 +92,7 @@ async def _execute(command: Sequence[str]) -> tuple[int, bytes]:
     ],
 )
 async def test_answer_of_a_health_service_is_a_state_or_a_failure(
-    frames: list[bytes], failure: str
+    frames: list[bytes], failure: str | None
 ) -> None:
     """The state is in the message; everything else is a failure."""
     received = bytearray()
@@ -105,7 +105,7 @@ async def test_request_names_the_service(name: str) -> None:
     """In one message, after the preface that a server of HTTP/2 expects."""
     received = bytearray()
     async with server(answer(b"\x08\x01"), received) as port:
-        assert not await ask({"grpc": {"port": port, "service": name}}, target(), timeout=5)
+        assert await ask({"grpc": {"port": port, "service": name}}, target(), timeout=5) is None
         await eventually(lambda: b"12345678" in received)
     assert received.startswith(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
     assert name.encode() in received
@@ -119,6 +119,7 @@ async def test_server_that_is_silent_or_absent_fails_the_probe() -> None:
             "timeout: health rpc did not complete within 0.1s"
         )
     text = await ask({"grpc": {"port": port}}, target(), timeout=5)
+    assert text is not None
     assert text.endswith(f"dial tcp 127.0.0.1:{port}: connect: connection refused")
 
 

@@ -57,6 +57,21 @@ async def test_failed_liveness_probe_restarts_container(node: LocalNode) -> None
     await node.event("Unhealthy", "Liveness probe failed: I am ill\n")
 
 
+async def test_failure_of_a_silent_command_has_no_text(node: LocalNode) -> None:
+    """The Event ends where the output would begin, as of a kubelet."""
+    probe = {"exec": {"command": ["false"]}, **FAST}
+    await node.run_pod("web", "exec sleep 600", readinessProbe=probe)
+    pod = await node.phase("web", "Running")
+    await node.event("Unhealthy", "Readiness probe failed: ")
+    assert not is_ready(pod)
+
+
+async def test_silent_failure_of_a_hook_restarts_the_container(node: LocalNode) -> None:
+    lifecycle = {"postStart": {"exec": {"command": ["false"]}}}
+    await node.run_pod("web", "exec sleep 600", lifecycle=lifecycle)
+    await node.event("FailedPostStartHook", "PostStartHook failed")
+
+
 @pytest.mark.parametrize("kind", ["livenessProbe", "startupProbe"])
 async def test_application_has_a_period_to_start(node: LocalNode, kind: str) -> None:
     """Before the first probe that could kill it, as on a kubelet."""
@@ -195,7 +210,7 @@ async def test_tcp_probe_needs_an_open_port() -> None:
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
-        assert await ask({"tcpSocket": {"port": port}}, target, timeout=5) == ""
+        assert await ask({"tcpSocket": {"port": port}}, target, timeout=5) is None
     closed = await ask({"tcpSocket": {"port": port}}, target, timeout=5)
     assert closed == f"dial tcp 127.0.0.1:{port}: connect: connection refused"
     unknown = await ask({"tcpSocket": {"port": "http"}}, target, timeout=5)

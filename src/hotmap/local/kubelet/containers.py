@@ -272,7 +272,10 @@ class PodContainers:
     async def _probe(self, container: Mapping[str, Any], state: Container) -> None:
         """Run the hook after the start, then the startup probe, then the other two together."""
         hook = start_hook(container)
-        if hook and await ask(hook, self._target(container), timeout=None, purpose="lifecycle"):
+        failure = None
+        if hook:
+            failure = await ask(hook, self._target(container), timeout=None, purpose="lifecycle")
+        if failure is not None:
             # Its output stays in the container, as it may have Secrets.
             self._event(container, "Warning", "FailedPostStartHook", "PostStartHook failed")
             state.waiting = Waiting("PostStartHookError", "the postStart hook failed")
@@ -411,7 +414,7 @@ class PodContainers:
                 hooks[name] = ask(hook, target, timeout=grace, purpose="lifecycle")
         failures = await asyncio.gather(*hooks.values())
         for name, failure in zip(hooks, failures, strict=True):
-            if failure:
+            if failure is not None:
                 container = named_container(self.pod["spec"], name)
                 self._event(container, "Warning", "FailedPreStopHook", "PreStopHook failed")
 

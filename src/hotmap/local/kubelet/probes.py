@@ -88,11 +88,11 @@ async def answers(
     in_a_row, last = 0, None
     again = min(schedule.period, RELIST_PERIOD) if kind == "Readiness" else schedule.period
     while True:
-        message = await ask(probe, target, timeout=schedule.timeout)
-        good = not message
+        failure = await ask(probe, target, timeout=schedule.timeout)
+        good = failure is None
         in_a_row, last = (in_a_row + 1 if good is last else 1), good
         threshold = schedule.success_threshold if good else schedule.failure_threshold
-        yield Answer(good, in_a_row >= threshold, message)
+        yield Answer(good, in_a_row >= threshold, failure or "")
         await asyncio.sleep(schedule.period if good else again)
         again = schedule.period
 
@@ -103,8 +103,11 @@ async def ask(
     *,
     timeout: float | None,
     purpose: Purpose = "probe",
-) -> str:
-    """Carry out one probe or hook; return "" when it succeeds, else the failure."""
+) -> str | None:
+    """Carry out one probe or hook; return None when it succeeds, else the failure.
+
+    The failure of a command is its output, which may be empty (kubernetes: pkg/probe/exec).
+    """
     try:
         async with asyncio.timeout(timeout):
             return await _ask(handler, target, purpose)
@@ -128,7 +131,7 @@ def _timed_out(handler: Mapping[str, Any], target: Target, timeout: str) -> str:
     return f'command timed out: "{" ".join(handler["exec"]["command"])}" timed out after {timeout}'
 
 
-async def _ask(handler: Mapping[str, Any], target: Target, purpose: Purpose) -> str:
+async def _ask(handler: Mapping[str, Any], target: Target, purpose: Purpose) -> str | None:
     if "exec" in handler:
         return await _ask_command(handler["exec"], target)
     if "httpGet" in handler:
@@ -137,13 +140,13 @@ async def _ask(handler: Mapping[str, Any], target: Target, purpose: Purpose) -> 
         return await _ask_tcp(handler["tcpSocket"], target)
     if "sleep" in handler:
         await asyncio.sleep(handler["sleep"]["seconds"])
-        return ""
+        return None
     if "grpc" in handler:
         return await _ask_grpc(handler["grpc"], target)
     return "only exec, httpGet, tcpSocket, grpc and sleep are supported by this node"
 
 
-async def _ask_command(action: Mapping[str, Any], target: Target) -> str:
+async def _ask_command(action: Mapping[str, Any], target: Target) -> str | None:
     # Probes expand literal values only (kubernetes: ExpandContainerCommandOnlyStatic).
     literal = {
         entry["name"]: entry["value"]
@@ -152,17 +155,16 @@ async def _ask_command(action: Mapping[str, Any], target: Target) -> str:
     }
     code, output = await target.execute([expand(word, literal.get) for word in action["command"]])
     if code == 0:
-        return ""
-    text = output[:MAX_MESSAGE].decode(errors="replace")
-    return text or f"command exited with code {code}"
+        return None
+    return output[:MAX_MESSAGE].decode(errors="replace")
 
 
-async def _ask_http(action: Mapping[str, Any], target: Target, purpose: Purpose) -> str:
+async def _ask_http(action: Mapping[str, Any], target: Target, purpose: Purpose) -> str | None:
     headers = [(each["name"], each["value"]) for each in action.get("httpHeaders") or ()]
     status = await http_probe.get(_url(action, target), headers, purpose=purpose)
     # Any answer is good for a hook (kubernetes: pkg/kubelet/lifecycle/handlers.go).
     if purpose == "lifecycle" or HTTPStatus.OK <= status < HTTPStatus.BAD_REQUEST:
-        return ""
+        return None
     return f"HTTP probe failed with statuscode: {status}"
 
 
@@ -175,14 +177,14 @@ def _address(action: Mapping[str, Any], target: Target) -> str:
     return f"{action.get('host') or target.address}:{_port(action['port'], target.container)}"
 
 
-async def _ask_tcp(action: Mapping[str, Any], target: Target) -> str:
+async def _ask_tcp(action: Mapping[str, Any], target: Target) -> str | None:
     host = action.get("host") or target.address
     _, writer = await http_probe.connect(host, _port(action["port"], target.container))
     writer.close()
-    return ""
+    return None
 
 
-async def _ask_grpc(action: Mapping[str, Any], target: Target) -> str:
+async def _ask_grpc(action: Mapping[str, Any], target: Target) -> str | None:
     authority = f"{target.address}:{action['port']}"
     try:
         reader, writer = await http_probe.connect(target.address, action["port"])
@@ -193,7 +195,7 @@ async def _ask_grpc(action: Mapping[str, Any], target: Target) -> str:
         await check_health(reader, writer, authority=authority, service=service)
     finally:
         writer.close()
-    return ""
+    return None
 
 
 def _port(wanted: int | str, container: Mapping[str, Any]) -> int:
