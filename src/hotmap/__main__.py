@@ -20,10 +20,24 @@ def main() -> None:
     except Exception as error:
         from hotmap.agent.runtime.errors import describe_unexpected
 
+        if module := _missing_module(error):
+            sys.stderr.write(
+                f"hotmap: the Python module {module} is missing or broken: install hotmap again, "
+                "as pip install '.[local]' does in a checkout (docs/install.md)\n"
+            )
+            sys.exit(2)  # 1 would be an answer of `hotmap status`
         advice = "please report it, with the command"
         if isinstance(error, OSError) and error.errno == errno.EMFILE:
             advice = "raise the limit of open files (ulimit -n)"
         sys.exit(f"hotmap: {describe_unexpected(error)}; {advice}")
+
+
+def _missing_module(error: Exception) -> str:
+    """Return the module of a dependency that cannot be imported; "" for any other error."""
+    if not isinstance(error, ImportError):
+        return ""
+    name = (error.name or "").partition(".")[0]
+    return "" if name == "hotmap" or name in sys.stdlib_module_names else name
 
 
 def _run() -> int:

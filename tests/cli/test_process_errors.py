@@ -16,6 +16,7 @@ import pytest
 from tests.cli.command_calls import FAILED, TOKEN, WRONG, hotmap, started
 from tests.walkthroughs.local import Plane
 
+import hotmap as package
 from hotmap.__main__ import main
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
@@ -208,6 +209,34 @@ def test_internal_error_is_one_sentence(words: list[str], monkeypatch: pytest.Mo
     assert re.fullmatch(
         r"hotmap: internal error: KeyError in __main__\.py:\d+; please report it, with the command",
         str(exit_.value.code),
+    )
+
+
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        ({}, "click"),
+        ({"click.py": "import msgspec._core", "msgspec.py": ""}, "msgspec"),
+        ({"click.py": "from click.core import Option"}, "click"),
+    ],
+)
+def test_missing_dependency_is_named(broken: dict[str, str], named: str, tmp_path: Path) -> None:
+    """A Python without the packages of hotmap, or with a broken one, cannot run a command."""
+    for name, text in broken.items():
+        (tmp_path / name).write_text(text)
+    sources = str(Path(package.__file__).parents[1])
+    ended = subprocess.run(
+        [sys.executable, "-S", "-m", "hotmap", "status"],
+        env={"PYTHONPATH": f"{tmp_path}:{sources}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == WRONG
+    assert ended.stderr == (
+        f"hotmap: the Python module {named} is missing or broken: install hotmap again, as "
+        "pip install '.[local]' does in a checkout (docs/install.md)\n"
     )
 
 
