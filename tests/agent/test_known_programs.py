@@ -27,6 +27,7 @@ from tests.agent.known_programs import needs, own_target, program, refuses, serv
 from tests.support.processes import children_of, with_modules
 from tests.support.requires import requires
 
+from hotmap.agent.process import signals
 from hotmap.agent.process.process_table import ProcessError, identify
 from hotmap.agent.process.signals import send_reload
 from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
@@ -168,7 +169,10 @@ def test_starting_prometheus_is_not_killed_by_a_signal(tmp_path: Path) -> None:
         assert process.poll() is None
 
 
-def test_process_that_blocks_all_signals_has_just_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize("blocks", ["before it is looked at", "while it is looked at"])
+def test_process_that_blocks_all_signals_has_just_started(
+    monkeypatch: pytest.MonkeyPatch, blocks: str
+) -> None:
     """The runtime of Go does while it starts a thread; a signal would wait, and kill it then."""
     program = (
         "import signal, sys, time\n"
@@ -176,12 +180,20 @@ def test_process_that_blocks_all_signals_has_just_started(tmp_path: Path) -> Non
         "print(flush=True)\n"
         "time.sleep(60)\n"
     )
+    masks = signals._signal_masks
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+
+        def masks_before(path: str) -> dict[str, int]:
+            is_whole = path == f"/proc/{process.pid}/status"
+            return dict.fromkeys(masks(path), 0) if is_whole else masks(path)
+
         try:
             assert process.stdout is not None
             process.stdout.readline()
             asked = identify(process.pid)
             assert asked is not None
+            if blocks == "while it is looked at":  # its threads are looked at last
+                monkeypatch.setattr(signals, "_signal_masks", masks_before)
             with pytest.raises(ProcessError, match="may not handle HUP yet"):
                 send_reload(asked, signal.SIGHUP)
         finally:

@@ -182,18 +182,18 @@ def _is_ignored(process: Process, number: int) -> bool:
 
 
 def _is_awaited(pid: int, number: int) -> bool:
-    """Whether each thread of a process waits in sigwait(3), or blocks a signal for one that does.
+    """Whether a thread of a process waits in sigwait(3), and all others do or block the signal.
 
-    The kernel gives a signal to any thread that does not block it.
+    The kernel gives a signal to any thread that does not block it. Where none waits, all of them
+    block it for a moment only: the runtime of Go does while it starts a thread.
     """
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        threads = [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
     except OSError:
         return False
-    return bool(threads) and all(
-        "sigtimedwait" in read_proc(f"/proc/{pid}/task/{thread}/wchan")
-        or _signal_masks(f"/proc/{pid}/task/{thread}/status")["SigBlk"] >> (number - 1) & 1
-        for thread in threads
+    others = [each for each in threads if "sigtimedwait" not in read_proc(f"{each}/wchan")]
+    return len(others) < len(threads) and all(
+        _signal_masks(f"{each}/status")["SigBlk"] >> (number - 1) & 1 for each in others
     )
 
 
