@@ -7,7 +7,7 @@ can be stored and replayed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
+from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import latest_time
@@ -28,7 +28,6 @@ from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.core.reloader.annotations import Writing
-from hotmap.core.reloader.patch import Stamp, is_marked_for
 from hotmap.core.target import Target
 from hotmap.core.text import parse_number
 
@@ -40,6 +39,9 @@ __all__ = [
     "changed_before_template",
     "take_snapshot",
 ]
+
+#: Seconds by which the answer to a write may be later than its time in managedFields.
+_ANSWER = 1.0
 
 #: Kinds whose rollouts always mark the template, where Reloader's strategies do.
 _MARKED = ("Deployment", "StatefulSet", "DaemonSet")
@@ -133,15 +135,22 @@ class Snapshot(NamedTuple):
         """
         if self.policy.writing is Writing.REVISION or self.record is None:
             return 0.0  # templates name their content
-        stamps = [Stamp(source.source, source.stamp) for source in self.sources]
-        traces, kind = self.consumer.traces, self.consumer.key.kind
-        # Others are not patched, or a Rollout may have been restarted.
-        if kind in _MARKED and traces and not is_marked_for(traces, stamps, self.policy.writing):
-            return 0.0
         content = name_content(self.sources, live_needs_rollout=self.live_needs_rollout)
         rollouts = self.record.rollouts
-        is_applied = bool(rollouts.times) and rollouts.contents[-1:] == (content,)
-        return rollouts.times[-1] if is_applied else 0.0
+        if not rollouts.times or rollouts.contents[-1:] != (content,) or self._is_undone:
+            return 0.0
+        return rollouts.times[-1]
+
+    @property
+    def _is_undone(self) -> bool:
+        """Whether somebody else has written the marks of our last rollout since."""
+        consumer, record = self.consumer, self.record
+        # Others are not patched, or a Rollout may have been restarted. What is deleted has no mark.
+        is_marked = any(source.stamp for source in self.sources)
+        if consumer.key.kind not in _MARKED or record is None or not is_marked:
+            return False
+        at = consumer.written_at
+        return at is None or at < floor(record.rollouts.times[-1]) - _ANSWER
 
     @property
     def template_at(self) -> float:

@@ -40,7 +40,6 @@ __all__ = [
     "digest_of",
     "find_traces",
     "has_marks_of",
-    "is_marked_for",
     "is_reloader_variable",
     "stamp_patch",
     "variable_name",
@@ -262,23 +261,6 @@ def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
         return traces.last == (stamp.source.kind, stamp.source.name, stamp.digest)
     mark = traces.container_of(stamp.source), variable_name(stamp.source), stamp.digest
     return any(mark == (known.container, known.name, known.value) for known in traces.variables)
-
-
-def is_marked_for(traces: Traces, stamps: Sequence[Stamp], writing: Writing) -> bool:
-    """Return whether a template may be what our last rollout wrote for the content of all sources.
-
-    It has a mark of that content, if any source exists, and none of other content.
-    """
-    existing = [stamp for stamp in stamps if stamp.digest]
-    if not existing:
-        return True
-    if writing is Writing.ANNOTATIONS:
-        return any(carries(traces, stamp, writing) for stamp in existing)
-    digests: dict[str, set[str]] = {}
-    for stamp in existing:
-        digests.setdefault(variable_name(stamp.source), set()).add(stamp.digest)
-    marks = [mark for mark in traces.variables if mark.name in digests]
-    return bool(marks) and all(mark.value in digests[mark.name] for mark in marks)
 
 
 def has_marks_of(
