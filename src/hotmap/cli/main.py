@@ -162,7 +162,7 @@ def _hint_at_replaced_flag(error: click.UsageError) -> str:
 
 
 def _hint_at_beginning(error: click.UsageError) -> str:
-    """Return the flags of which the beginning was given, if they are few; else "".
+    """Return the flags that begin with an unknown one, if they are few; else "".
 
     Click suggests flags of about the same length only.
     """

@@ -6,7 +6,7 @@ from math import floor
 
 from hotmap.core.decide.evidence import MARGIN, PodStart
 from hotmap.core.decide.revisions import content_of
-from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.snapshot import ANSWER_DELAY, Snapshot
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
@@ -19,9 +19,6 @@ __all__ = [
     "was_made_for",
     "was_rolled_out_after",
 ]
-
-#: Seconds by which the answer to a write may be later than the pods that it creates.
-_ANSWER = 1.0
 
 
 def is_already_applied(snapshot: Snapshot, current: SourceSnapshot) -> bool:
@@ -98,7 +95,9 @@ def was_made_for(start: PodStart, revision: str, *, applied_at: float) -> bool:
     """
     if revision and content_of(start.revision) == revision:
         return True
-    return start.is_marked and bool(applied_at) and start.created >= floor(applied_at) - _ANSWER
+    return (
+        start.is_marked and bool(applied_at) and start.created >= floor(applied_at) - ANSWER_DELAY
+    )
 
 
 def was_rolled_out_after(
@@ -111,5 +110,5 @@ def was_rolled_out_after(
     """
     if changed_at is None or not rolled_at or rolled_at < changed_at:
         return False
-    is_younger = start.created >= floor(rolled_at) - _ANSWER
+    is_younger = start.created >= floor(rolled_at) - ANSWER_DELAY
     return is_younger and was_made_for(start, revision, applied_at=rolled_at)

@@ -32,6 +32,7 @@ from hotmap.core.target import Target
 from hotmap.core.text import parse_number
 
 __all__ = [
+    "ANSWER_DELAY",
     "SentNudge",
     "Snapshot",
     "TemplateChange",
@@ -40,8 +41,9 @@ __all__ = [
     "take_snapshot",
 ]
 
-#: Seconds by which the answer to a write may be later than its time in managedFields.
-_ANSWER = 1.0
+#: Seconds by which the answer to a write may be later than its time in managedFields, and than the
+#: pods that it creates.
+ANSWER_DELAY = 1.0
 
 #: Kinds whose rollouts always mark the template, where Reloader's strategies do.
 _MARKED = ("Deployment", "StatefulSet", "DaemonSet")
@@ -143,14 +145,14 @@ class Snapshot(NamedTuple):
 
     @property
     def _is_undone(self) -> bool:
-        """Whether somebody else has written the marks of our last rollout since."""
+        """Whether another client has changed the marks of our last rollout since."""
         consumer, record = self.consumer, self.record
         # Others are not patched, or a Rollout may have been restarted. What is deleted has no mark.
         is_marked = any(source.stamp for source in self.sources)
         if consumer.key.kind not in _MARKED or record is None or not is_marked:
             return False
         at = consumer.written_at
-        return at is None or at < floor(record.rollouts.times[-1]) - _ANSWER
+        return at is None or at < floor(record.rollouts.times[-1]) - ANSWER_DELAY
 
     @property
     def template_at(self) -> float:
