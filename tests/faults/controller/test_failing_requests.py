@@ -127,7 +127,7 @@ async def test_failing_record_writes_are_retried(
         for times in (1, 2):
             await podless_scenario.edit(LEVEL=f"v{times}")
             await podless_scenario.wait_for_rollouts(times=times)
-        await controller.wait_for_output("workloads; retrying: ")
+        await controller.wait_for_output("failed to write the records of 1 workload; retrying: ")
         plane.failures.clear()
         await podless_scenario.check_invariants({"web": 2})
     async with podless_scenario.controller() as controller:
