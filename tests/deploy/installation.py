@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,12 @@ class Installation:
         """Return the identity that holds the Lease: the pod's name and a random word."""
         holder = "--output=jsonpath={.spec.holderIdentity}"
         return self.kubectl("get", "lease", "hotmap-controller", holder)
+
+    def state(self) -> str:
+        """Return the text of all state Secrets."""
+        secrets = json.loads(self.kubectl("get", "secrets", "--output=json"))["items"]
+        shards = [secret for secret in secrets if secret["type"] == "hotmap.dev/state"]
+        return "".join(b64decode(shard["data"]["state"]).decode() for shard in shards)
 
     def kill_leader(self) -> None:
         """Kill the leader as a crash would; the node is this machine."""

@@ -40,6 +40,13 @@ async def test_edit_between_leaders_is_delivered_once(ha: Installation) -> None:
         await backend.create(CONFIG + ENVIRONMENT)
         await backend.patch("Deployment", "my-nginx", FOLLOW)
         first = await running_pod(backend, "my-nginx")
+        workload = (await backend.get("Deployment", "my-nginx"))["metadata"]["uid"]
+
+        async def recorded() -> bool | None:
+            return workload in ha.state() or None
+
+        # An edit of what no leader has recorded yet is adopted, without a rollout.
+        await until(recorded, "the workload is recorded")
         killed = ha.leader()
         ha.kill_leader()
         await backend.patch("ConfigMap", "env-config", {"data": {"log_level": "DEBUG"}})

@@ -91,6 +91,8 @@ async def test_files_follow_after_the_sync_period(waitable: Backend) -> None:
     await wait_until_shown(waitable, pod, "/etc/config/log_level", "DEBUG", within=limit)
     assert await waitable.exec(pod.name, "cat", "/etc/pinned/log_level") == "INFO"
     assert await running_pod(waitable, "my-nginx") == pod
-    await waitable.exec(pod.name, "touch", "/scratch/end")
+    # In a moment: an exec still under way when its container ends fails.
+    end = "(sleep 0.5; touch /scratch/end) >/dev/null 2>&1 &"
+    await waitable.exec(pod.name, "sh", "-c", end)
     await restarted(waitable, "my-nginx", pod)
     assert await waitable.exec(pod.name, "cat", "/etc/pinned/log_level") == "DEBUG"
