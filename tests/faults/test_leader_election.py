@@ -117,6 +117,18 @@ async def test_dead_connections_keep_the_leader() -> None:
         assert held.successions() == ["a"]
 
 
+async def test_slow_responses_do_not_prevent_leading() -> None:
+    """Each request may take half the renew deadline, also one of the two that acquire the Lease."""
+    async with election(CALM) as held:
+        candidate = await held.candidate("a")
+        candidate.wire.delay(CALM.renew_deadline / 6)  # each way
+        candidate.start()
+        await held.leader(candidate)
+        await held.attempts(candidate, more=5)
+        assert held.successions() == ["a"]
+        assert candidate.elector.statistics().failures == 0
+
+
 async def test_dead_watch_delays_takeover_by_one_retry() -> None:
     """It looks besides, so a watch that fell silent without a word costs nothing more."""
     async with election(CALM) as held:

@@ -175,6 +175,8 @@ class LeaderElector:
         self._acquired = ""
         #: When the latest attempt began, on our clock.
         self._attempted = -inf
+        #: When our latest write was sent, on our clock.
+        self._sent = -inf
         #: Set when the watch reported a change that we did not write.
         self._wake = asyncio.Event()
         versions: Store[_LeaseVersion] = Store()
@@ -252,7 +254,7 @@ class LeaderElector:
         """Wait until the Lease is acquired."""
         while True:
             outcome = await self._attempt()
-            deadline = self._attempted + self._timing.renew_deadline
+            deadline = self._sent + self._timing.renew_deadline
             if outcome is _Outcome.HELD and self._clock() < deadline:
                 break
             await self._pause(self._seconds_until_next_read())
@@ -296,7 +298,7 @@ class LeaderElector:
                 if outcome is _Outcome.HELD:
                     if not self.is_leader:
                         break
-                    self._deadline = self._attempted + timing.renew_deadline
+                    self._deadline = self._sent + timing.renew_deadline
         except TimeoutError:
             pass
         finally:
@@ -325,14 +327,10 @@ class LeaderElector:
         """Try once to acquire or renew the Lease; record a failure instead of raising it."""
         self._attempted = self._clock()
         self._attempts += 1
-        # Half the deadline, so that a dead connection leaves time for a second attempt (client-go:
-        # resourcelock.NewFromKubeconfig).
-        limit = self._timing.renew_deadline / 2
         try:
-            async with asyncio.timeout(limit):
-                outcome = await self._acquire_or_renew()
+            outcome = await self._acquire_or_renew()
         except TimeoutError:
-            text = f"{self._client.server} did not respond within {limit:g}s"
+            text = f"{self._client.server} did not respond within {self._request_limit:g}s"
             self._record_error("timeout", text)
             return _Outcome.UNKNOWN
         except Conflict:
@@ -352,6 +350,7 @@ class LeaderElector:
         Raises:
             Conflict: another process wrote meanwhile.
             HotmapError: see `Client.request`.
+            TimeoutError: a request had no response in time.
         """
         if self._lease is not None:
             try:
@@ -366,6 +365,15 @@ class LeaderElector:
         await self._write(lease)
         return _Outcome.HELD
 
+    @property
+    def _request_limit(self) -> float:
+        """Seconds for one request: half the renew deadline.
+
+        So a dead connection leaves time for a second attempt (client-go:
+        resourcelock.NewFromKubeconfig).
+        """
+        return self._timing.renew_deadline / 2
+
     def _seconds_until_expiry(self) -> float:
         """Return the seconds until the Lease may be acquired, as far as known; 0 for now."""
         seen = self._observed
@@ -375,7 +383,8 @@ class LeaderElector:
 
     async def _read(self) -> StoredLease | None:
         """Get and observe the Lease; None when there is none."""
-        lease = await self._leases.get()
+        async with asyncio.timeout(self._request_limit):
+            lease = await self._leases.get()
         if lease is not None:
             self._observe(lease)
             self._claimed = lease.record.holder == self._identity
@@ -398,7 +407,10 @@ class LeaderElector:
             "acquireTime": self._acquired,
             "renewTime": now,
         }
-        self._lease = self._observe(await self._leases.put(lease, spec))
+        self._sent = self._clock()
+        async with asyncio.timeout(self._request_limit):
+            stored = await self._leases.put(lease, spec)
+        self._lease = self._observe(stored)
 
     async def _release(self) -> None:
         """Remove the holder from the Lease, if we are the holder."""
