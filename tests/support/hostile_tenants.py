@@ -168,6 +168,22 @@ def large_pods() -> list[Object]:
     return [config_map("app", {"LEVEL": "0"}), *pods, one, *others]
 
 
+def many_pods() -> list[Object]:
+    """5,000 small Pods of one workload: each may have started before a change."""
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    labels = {"app": "evil"}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"evil-{n}", "labels": labels},
+            "spec": spec,
+        }
+        for n in range(5_000)
+    ]
+    return [config_map("app", {"LEVEL": "0"}), deployment("evil", spec), *pods]
+
+
 def forged_lines() -> list[Object]:
     """Paths that begin a line of their own, and speak to the terminal."""
     path = "/etc\n2026-01-01T00:00:00Z ERROR forged\x1b[31m\u202e"
@@ -418,6 +434,7 @@ ATTACKS: dict[str, Callable[[], list[Object]]] = {
         foreign_content,
         many_data_keys,
         large_pods,
+        many_pods,
         forged_lines,
         many_events,
         short_lived,

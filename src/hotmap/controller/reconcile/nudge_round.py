@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.storage.records import Records
-from hotmap.controller.watch.pods import list_pods
+from hotmap.controller.watch.pods import in_groups, list_pods
 from hotmap.core.decide.nudge_choice import (
     choose_new,
     spread_over_nodes,
@@ -133,7 +133,7 @@ class NudgeSender:
         new -= held
         chosen = new | (set(again) - held)
         needing = [pod for pod in pods if pod.metadata.uid in chosen]
-        self._record_older_pods(consumer, needing)
+        await self._record_older_pods(consumer, needing)
         before = recorded if snapshot.policy.agent is not None else None
         numbers = NudgeNumbers(snapshot)
         nudges = [_make_nudge(pod, numbers, target, before) for pod in spread_over_nodes(needing)]
@@ -141,15 +141,19 @@ class NudgeSender:
         results = await self._send_all(consumer.key.namespace, nudges)
         return NudgeRound(new, held, recent, results, some_start)
 
-    def _record_older_pods(self, consumer: Consumer, pods: Sequence[Pod]) -> None:
+    async def _record_older_pods(self, consumer: Consumer, pods: Sequence[Pod]) -> None:
         """Record which pods are older than an adopted source: once nudged, they seem newer."""
         record = self._records.get(consumer.uid)
         if record is None:
             return
         # The starts of 10,000 pods take most of a second, and after the first nudge none is older.
         older = [pod for pod in pods if may_be_older(record, pod.metadata.resource_version)]
-        if older:
-            self._records.put(with_older_pods(record, pod_starts(consumer, older)))
+        starts = [
+            start async for group in in_groups(older) for start in pod_starts(consumer, group)
+        ]
+        record = self._records.get(consumer.uid)  # it may have changed meanwhile
+        if starts and record is not None:
+            self._records.put(with_older_pods(record, starts))
 
     async def _send_all(self, namespace: str, nudges: Sequence[Nudge]) -> list[_Result]:
         """Send nudges by a few tasks, since there may be thousands of pods."""

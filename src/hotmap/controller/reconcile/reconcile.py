@@ -22,6 +22,7 @@ from hotmap.controller.report.decision_reporter import DecisionReporter
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
 from hotmap.controller.watch.other_uses import FindUses
+from hotmap.controller.watch.pods import in_groups
 from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.decision import Decision
@@ -263,7 +264,11 @@ class Reconciler:
             raise
         own = {pod.metadata.uid for pod in pods}
         kept = [pod for pod in pods if not is_replaced_by_argo(snapshot.consumer, pod)]
-        starts = pod_starts(snapshot.consumer, kept)
+        starts = [
+            start
+            async for group in in_groups(kept)
+            for start in pod_starts(snapshot.consumer, group)
+        ]
         del pods, kept  # they may be large
         decision, others = decide(snapshot, starts), dict[ObjectKey, OtherUse | None]()
         while sources := decision.shared_sources:

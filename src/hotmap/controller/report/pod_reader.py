@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hotmap.controller.report.agents import AgentClient, AgentQuery
-from hotmap.controller.watch.pods import list_pods, with_all_runs
+from hotmap.controller.watch.pods import in_groups, list_pods, with_all_runs
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_rules import has_mounts
@@ -40,7 +40,7 @@ class _Reports(NamedTuple):
     agents: Mapping[str, AgentReport] | None = None
 
 
-def _observe(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[ObservedPod, ...]:
+async def _observe(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[ObservedPod, ...]:
     """Reduce pods to facts, about their agents too if these reload anything."""
     live = frozenset(source.source for source in snapshot.sources if source.live)
     agents = live if _has_agents(snapshot) else frozenset[ObjectKey]()
@@ -50,7 +50,12 @@ def _observe(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[ObservedPod, ...]
         if source.source not in snapshot.unfollowed and not has_mounts(source)
         for use in source.uses
     ]
-    return observe_pods(snapshot.consumer, pods, read_by_agents=agents, followed=followed)
+    observed = [
+        pod
+        async for group in in_groups(pods)
+        for pod in observe_pods(snapshot.consumer, group, read_by_agents=agents, followed=followed)
+    ]
+    return tuple(observed)
 
 
 def _has_agents(snapshot: Snapshot) -> bool:
@@ -123,7 +128,7 @@ class PodReader:
         large and queries take a while.
         """
         consumer, desired = snapshot.consumer, desired_content(snapshot)
-        observed = _observe(snapshot, pods)
+        observed = await _observe(snapshot, pods)
         if not _has_agents(snapshot):
             return _Reports(desired, observed)
         desired = with_volume_digests(desired, consumer, await self._payload_digests(consumer))

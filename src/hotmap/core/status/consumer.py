@@ -265,7 +265,7 @@ def status_from_pods(
     if rollout is not None:
         blocked = stalled and rollout.state is not State.PAUSED and unready
         return _waiting_for(unready, consumer.behind, "ready") if blocked else rollout
-    serving = [proof for proof in proofs if proof not in unready]
+    serving = [proof for proof in proofs if proof.pod.ready or not desired.require_ready]
     older = [proof for proof in serving if not proof.loaded.reached]
     if found := [proof for proof in older if proof.loaded.state is not None]:
         return _status_of_agents(found, len(proofs))
