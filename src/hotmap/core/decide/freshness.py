@@ -385,7 +385,11 @@ def _with_finding(by_content: Assessment, found: Finding) -> Assessment:
 
 def _as_frozen(by_content: Assessment, affected: Sequence[Finding]) -> list[Finding]:
     """Return all findings, with frozen changes of the affected sources."""
-    return [f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings]
+    sources = {f.current.source for f in affected}
+    return [
+        f._replace(verdict=Verdict.FROZEN) if f.current.source in sources else f
+        for f in by_content.findings
+    ]
 
 
 def _describe_return(snapshot: Snapshot, by_content: Assessment) -> str:
