@@ -7,8 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from hotmap.core.decide.disruption_budget import budgets_of_pods, selector_matches
-from hotmap.core.model.objects import LabelSelector, Pod, PodDisruptionBudget
+from hotmap.core.decide.disruption_budget import (
+    MAX_BUDGETS,
+    DisruptionBudget,
+    budgets_of_pods,
+    names_selected,
+    selector_matches,
+)
+from hotmap.core.model.objects import (
+    DisruptionBudgetSpec,
+    LabelSelector,
+    Pod,
+    PodDisruptionBudget,
+)
 
 LABELS = {"app": "web", "tier": "front"}
 
@@ -64,6 +75,12 @@ def budget(name: str = "web", *, generation: int = 1, **status: int) -> PodDisru
 PODS = (pod("a", app="web"), pod("b", app="web"), pod("c", app="api"))
 
 
+def of_pods(*budgets: PodDisruptionBudget, not_ready: str = "") -> tuple[DisruptionBudget, ...]:
+    """What budgets allow for the pods that each selects of PODS."""
+    selected = [(each, frozenset(names_selected(each, PODS))) for each in budgets]
+    return budgets_of_pods(selected, not_ready=frozenset(not_ready.split()))
+
+
 @pytest.mark.parametrize(
     ("given", "not_ready", "allowed"),
     [
@@ -82,7 +99,7 @@ def test_budget_allows_what_its_status_says(
     given: PodDisruptionBudget, not_ready: str, allowed: int
 ) -> None:
     """Less the pods that are known not to be Ready, and nothing by an older status."""
-    (found,) = budgets_of_pods([given], PODS, not_ready=frozenset(not_ready.split()))
+    (found,) = of_pods(given, not_ready=not_ready)
     assert (found.allowed, found.pods) == (allowed, frozenset("ab"))
 
 
@@ -100,15 +117,33 @@ def test_budget_that_no_healthy_pod_satisfies_is_distinguished(
     status: dict[str, int], never: bool
 ) -> None:
     """Waiting helps only if the pods are not all healthy now."""
-    (found,) = budgets_of_pods([budget("web", **status)], PODS, not_ready=frozenset())
+    (found,) = of_pods(budget("web", **status))
     assert found.is_never_satisfied is never
 
 
-def test_budgets_of_other_pods_are_left_out() -> None:
-    """Those that select any are sorted by name."""
-    other = msgspec.convert(
-        {"metadata": {"name": "db"}, "spec": {"selector": {"matchLabels": {"app": "db"}}}},
-        PodDisruptionBudget,
-    )
-    given = [budget("z"), other, budget("a")]
-    assert [each.name for each in budgets_of_pods(given, PODS, not_ready=frozenset())] == ["a", "z"]
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        pytest.param(selector(matchLabels={"app": "web"}), "a b", id="labels"),
+        pytest.param(selector(matchLabels={"app": "db"}), "", id="other labels"),
+        pytest.param(selector(), "a b c", id="empty"),
+        pytest.param(None, "", id="none"),
+        pytest.param(expression("app", "In", *map(str, range(499))), "", id="the largest"),
+        pytest.param(expression("app", "In", *map(str, range(500))), "a b c", id="too many values"),
+        pytest.param(
+            selector(matchExpressions=[{"key": "app", "operator": "DoesNotExist"}] * 501),
+            "a b c",
+            id="too many expressions",
+        ),
+    ],
+)
+def test_large_selector_selects_every_pod(given: LabelSelector | None, names: str) -> None:
+    """It is not compared with the labels of thousands of pods, so it may select any."""
+    found = msgspec.structs.replace(budget(), spec=DisruptionBudgetSpec(selector=given))
+    assert list(names_selected(found, PODS)) == names.split()
+
+
+def test_one_budget_too_many_allows_nothing() -> None:
+    """A workload has one, and the eviction API refuses a pod with two."""
+    given = [budget(f"web-{n}", disruptionsAllowed=2) for n in range(MAX_BUDGETS + 1)]
+    assert [each.allowed for each in of_pods(*given)] == [2] * MAX_BUDGETS + [0]

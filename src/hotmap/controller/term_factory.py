@@ -211,7 +211,7 @@ class TermFactory:
                 clock=loop_time,
                 report_stop=reporter.report_stopped_restart,
                 read_agents=shared.pod_reader.read_restarts,
-                list_budgets=DisruptionBudgets(shared.client).list,
+                find_budgets=DisruptionBudgets(shared.client).find,
             ),
         )
 

@@ -36,15 +36,20 @@ async def _read_no_agents(snapshot: Snapshot, pods: Sequence[Pod]) -> Mapping[st
     return {}
 
 
-#: Lists the PodDisruptionBudgets of a namespace; none where that is not permitted.
-ListBudgets = Callable[[str], Awaitable[Sequence[PodDisruptionBudget]]]
+#: Finds the PodDisruptionBudgets of a namespace that select some pods, and which of them; none
+#: where that is not permitted.
+FindBudgets = Callable[
+    [str, Sequence[Pod]], Awaitable[Sequence[tuple[PodDisruptionBudget, frozenset[str]]]]
+]
 
 #: Seconds for which a pod that was told to restart counts against shared budgets. After that it has
 #: restarted, or it is not Ready and the status of the budget shows that.
 _RESERVATION = 15.0
 
 
-async def _list_no_budgets(namespace: str) -> Sequence[PodDisruptionBudget]:
+async def _find_no_budgets(
+    namespace: str, pods: Sequence[Pod]
+) -> Sequence[tuple[PodDisruptionBudget, frozenset[str]]]:
     return ()
 
 
@@ -57,13 +62,13 @@ class RestartWaves:
         clock: Callable[[], float],
         report_stop: Callable[[Consumer, str], None],
         read_agents: ReadAgents = _read_no_agents,
-        list_budgets: ListBudgets = _list_no_budgets,
+        find_budgets: FindBudgets = _find_no_budgets,
     ) -> None:
         """`report_stop` is called with the reason why no other pod of a consumer is restarted."""
         self._clock = clock
         self._report_stop = report_stop
         self._read_agents = read_agents
-        self._list_budgets = list_budgets
+        self._find_budgets = find_budgets
         #: An earlier leader sent its requests before this time.
         self._began = clock()
         #: By consumer: the target, and the time of the request by uid.
@@ -116,10 +121,11 @@ class RestartWaves:
             return set()
         self._stalled.discard(consumer.key)
         wave = await self._next_wave(snapshot, target, pods, restarting)
+        chosen = frozenset(wave.names)
         held = {
             pod.metadata.uid
             for pod in pods
-            if pod.metadata.uid in restarting and pod.metadata.name not in wave.names
+            if pod.metadata.uid in restarting and pod.metadata.name not in chosen
         }
         self._reasons[consumer.key] = wave.reason
         if wave.stopped or wave.forbidden:
@@ -139,7 +145,7 @@ class RestartWaves:
         agents = await self._read_agents(
             snapshot, [pod for pod in pods if pod.metadata.uid not in restarting]
         )
-        listed = await self._list_budgets(consumer.key.namespace)
+        selected = await self._find_budgets(consumer.key.namespace, pods)
         now = self._clock()
         known = []
         for pod in sorted(pods, key=lambda pod: pod.metadata.name):
@@ -158,7 +164,7 @@ class RestartWaves:
         not_ready = frozenset(pod.name for pod in known if not pod.ready)
         budgets = [
             self._without_reserved(consumer.key, budget, now)
-            for budget in budgets_of_pods(listed, pods, not_ready=not_ready)
+            for budget in budgets_of_pods(selected, not_ready=not_ready)
         ]
         wave = next_wave(known, max_unavailable=consumer.max_unavailable, budgets=budgets)
         self._reserve(consumer.key, known, wave, budgets, now)

@@ -1,12 +1,14 @@
-"""Lists the PodDisruptionBudgets of a namespace when pods wait to restart; they are not watched."""
+"""Finds the PodDisruptionBudgets of pods that wait to restart; they are not watched."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 
+from hotmap.controller.watch.pods import in_groups
+from hotmap.core.decide.disruption_budget import MAX_BUDGETS, names_selected
 from hotmap.core.errors import Forbidden, NotFound
-from hotmap.core.model.objects import PodDisruptionBudget
+from hotmap.core.model.objects import Pod, PodDisruptionBudget
 from hotmap.kube.client import Client
 from hotmap.kube.paging import list_items
 from hotmap.kube.resources import POD_DISRUPTION_BUDGETS, Selection
@@ -23,7 +25,30 @@ class DisruptionBudgets:
         self._client = client
         self._refused = False
 
-    async def list(self, namespace: str) -> Sequence[PodDisruptionBudget]:
+    async def find(
+        self, namespace: str, pods: Sequence[Pod]
+    ) -> list[tuple[PodDisruptionBudget, frozenset[str]]]:
+        """Find the budgets that select any of a workload's pods, by name; at most one too many.
+
+        Of each, also the names of the pods that it selects; of one too many, those of all.
+
+        Raises:
+            ResponseTooLarge: they have more bytes than a list may have.
+            ApiError, Unreachable: as the client raises them, but for a missing permission.
+        """
+        found: list[tuple[PodDisruptionBudget, frozenset[str]]] = []
+        for budget in sorted(await self._list(namespace), key=lambda each: each.metadata.name):
+            selected = [
+                name async for group in in_groups(pods) for name in names_selected(budget, group)
+            ]
+            if selected and len(found) == MAX_BUDGETS:
+                found.append((budget, frozenset(pod.metadata.name for pod in pods)))
+                break
+            if selected:
+                found.append((budget, frozenset(selected)))
+        return found
+
+    async def _list(self, namespace: str) -> Sequence[PodDisruptionBudget]:
         """List the budgets of a namespace.
 
         A consistent read: of two waves, the second one needs what the first one caused.

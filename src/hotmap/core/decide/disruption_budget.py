@@ -4,18 +4,33 @@
     status of an older spec      allows none: it says nothing of the present one
     status.disruptionsAllowed    as many as the eviction API permits now
     pods known not to be Ready   count against it, though the status may not show them yet
+    more than MAX_BUDGETS        the next one allows none, and further ones are not read: the
+                                 eviction API refuses a pod with more than one
+    selector of a large size     selects every pod
 
 kubernetes: pkg/registry/core/pod/storage/eviction.go, pkg/controller/disruption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from hotmap.core.model.objects import LabelExpression, LabelSelector, Pod, PodDisruptionBudget
 
-__all__ = ["DisruptionBudget", "budgets_of_pods", "selector_matches"]
+__all__ = [
+    "MAX_BUDGETS",
+    "DisruptionBudget",
+    "budgets_of_pods",
+    "names_selected",
+    "selector_matches",
+]
+
+#: Budgets of one workload that count. A tenant may have thousands that select all of its pods.
+MAX_BUDGETS: Final = 10
+
+#: Labels, expressions and values of a selector that is compared with the labels of each pod.
+_MAX_SELECTOR = 500
 
 
 class DisruptionBudget(NamedTuple):
@@ -36,23 +51,37 @@ class DisruptionBudget(NamedTuple):
         return self.allowed <= 0 and 0 < self.expected <= self.required
 
 
-def budgets_of_pods(
-    budgets: Sequence[PodDisruptionBudget], pods: Sequence[Pod], *, not_ready: frozenset[str]
-) -> tuple[DisruptionBudget, ...]:
-    """Return the budgets that select any of the pods, by name.
+def names_selected(budget: PodDisruptionBudget, pods: Sequence[Pod]) -> Iterator[str]:
+    """Name those of some pods of its namespace that a budget selects."""
+    selector = budget.spec.selector
+    is_large = _is_large(selector)
+    for pod in pods:
+        if is_large or selector_matches(selector, pod.metadata.labels or {}):
+            yield pod.metadata.name
 
-    All are in one namespace; `not_ready` has the names of pods that are known not to be Ready.
+
+def budgets_of_pods(
+    selected: Sequence[tuple[PodDisruptionBudget, frozenset[str]]], *, not_ready: frozenset[str]
+) -> tuple[DisruptionBudget, ...]:
+    """Return what budgets allow for the pods of a workload that each selects, given by name.
+
+    `not_ready` has the names of pods that are known not to be Ready.
     """
-    found = []
-    for budget in sorted(budgets, key=lambda each: each.metadata.name):
-        names = frozenset(
-            pod.metadata.name
-            for pod in pods
-            if selector_matches(budget.spec.selector, pod.metadata.labels or {})
-        )
-        if names:
-            found.append(_budget(budget, names, len(names & not_ready)))
-    return tuple(found)
+    found = [
+        _budget(budget, names, len(names & not_ready)) for budget, names in selected[:MAX_BUDGETS]
+    ]
+    rest = selected[MAX_BUDGETS:]
+    return (*found, *(DisruptionBudget(budget.metadata.name, names, 0) for budget, names in rest))
+
+
+def _is_large(selector: LabelSelector | None) -> bool:
+    if selector is None:
+        return False
+    expressions = selector.match_expressions or ()
+    size = len(selector.match_labels or ()) + len(expressions)
+    if size > _MAX_SELECTOR:
+        return True
+    return size + sum(len(each.values or ()) for each in expressions) > _MAX_SELECTOR
 
 
 def _budget(budget: PodDisruptionBudget, names: frozenset[str], not_ready: int) -> DisruptionBudget:
