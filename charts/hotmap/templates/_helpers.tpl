@@ -389,5 +389,11 @@ pauseTime: pause-deployment-time-annotation
 {{- range $name, $_ := ($given.deployment | default dict) -}}
 {{- if not (has $name $known) -}}{{- $ignored = append $ignored (printf "reloader.deployment.%s: unknown" $name) -}}{{- end -}}
 {{- end -}}
+{{- range $place := list "env" "pod" -}}
+{{- $known = keys (get $.Values.deployment $place) -}}
+{{- range $name, $_ := (get ($given.deployment | default dict) $place | default dict) -}}
+{{- if not (has $name $known) -}}{{- $ignored = append $ignored (printf "reloader.deployment.%s.%s: unknown" $place $name) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- join "\n" ($ignored | uniq | sortAlpha) -}}
 {{- end -}}
