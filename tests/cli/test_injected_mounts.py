@@ -51,6 +51,14 @@ def injected(*flags: str, mode: str = "native-sidecar") -> tuple[list[dict[str, 
             MOUNTS[2],
             id="probe, in the deepest mount",
         ),
+        pytest.param(
+            ("--dir", "/shared/current", "--url", "http://127.0.0.1/r"),
+            MOUNTS[1],
+            id="watched, as git-sync's",
+        ),
+        pytest.param(
+            ("--dir", "/shared/current", "--touch", "/shared/touched"), MOUNTS[1], id="both"
+        ),
     ],
 )
 def test_volume_with_a_file_that_the_agent_uses_is_mounted(
@@ -73,6 +81,15 @@ def test_file_in_no_volume_that_the_agent_can_mount_is_noted(path: str) -> None:
     assert mounts == []
     assert f"the agent uses {path}, and its container has no volume there" in note
     assert "volume that container app mounts at a directory such as /shared" in note
+
+
+@pytest.mark.parametrize("path", ["/etc/ap", "etc/app"])
+def test_watched_directory_in_no_volume_is_noted(path: str) -> None:
+    """The agent waits for each directory, so a misspelled one would keep it from loading any."""
+    mounts, (note,) = injected("--dir", path, "--url", "http://127.0.0.1/reload")
+    assert mounts == []
+    assert f"the agent watches {path}, and its container has no volume there" in note
+    assert "set --dir to one in a volume that container app mounts" in note
 
 
 def test_source_that_is_mounted_already_is_mounted_once() -> None:

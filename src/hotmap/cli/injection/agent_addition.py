@@ -330,16 +330,26 @@ class _TemplateEditor:
         ]
 
     def _shared_mounts(self, settings: Settings, taken: Iterable[str]) -> list[dict[str, Any]]:
-        """Mount the application's sockets, pid files and the like for the agent."""
+        """Mount the application's sockets, pid files and the like for the agent.
+
+        So are directories of `--dir` that no ConfigMap or Secret fills, such as git-sync's.
+        """
         mounts = self._application.get("volumeMounts") or ()
-        shared = plan_shared_mounts(mounts, used_files(settings), taken)
+        application = f"container {self._application['name']}"
+        watched = plan_shared_mounts(mounts, self._pod.given.get("dir", ()), taken)
+        self.notes += [
+            f"the agent watches {path}, and its container has no volume there: it loads nothing "
+            f"until that directory exists; set --dir to one in a volume that {application} mounts"
+            for path in watched.missing
+        ]
+        used = plan_shared_mounts(mounts, used_files(settings), taken)
         self.notes += [
             f"the agent uses {path}, and its container has no volume there: put the file into a "
-            f"volume that container {self._application['name']} mounts at a directory such as "
-            "/shared"
-            for path in shared.missing
+            f"volume that {application} mounts at a directory such as /shared"
+            for path in used.missing
         ]
-        return shared.mounts
+        found = {mount["mountPath"]: mount for mount in (*watched.mounts, *used.mounts)}
+        return list(found.values())
 
     def _agent_container(
         self, agent: AgentContainer, flags: list[str], settings: Settings, *, gates: bool
