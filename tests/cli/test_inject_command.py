@@ -172,6 +172,15 @@ def test_pod_with_nothing_to_follow_is_unchanged() -> None:
     assert notes.endswith("so nothing changes while the pod runs\n")
 
 
+def test_mount_of_a_volume_that_the_pod_lacks_is_named() -> None:
+    """Such as one whose name is misspelled."""
+    container = "{name: a, image: a, volumeMounts: [{name: cofig, mountPath: /etc/app}]}"
+    pod = f"kind: Pod\nmetadata: {{name: plain}}\nspec: {{containers: [{container}]}}\n"
+    status, output, notes = hotmap("-f", "-", stdin=pod.encode())
+    assert (status, output) == (2, b"")
+    assert "as a directory (spec.volumes has no cofig), so nothing changes" in notes
+
+
 @pytest.mark.parametrize(
     ("mode", "fields"),
     [

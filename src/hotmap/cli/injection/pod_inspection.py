@@ -120,9 +120,17 @@ class PodInspection:
         container = f"{self._name}: container {self.application['name']}"
         if self.supervises and not self._injection.keep_env:
             return f"{container} uses no file and no variable of a ConfigMap or Secret"
+        missing = next(
+            (
+                f" (spec.volumes has no {mount['name']})"
+                for mount in self.application.get("volumeMounts") or ()
+                if not volume_of(self.spec, mount)
+            ),
+            "",
+        )
         return (
-            f"{container} mounts no ConfigMap or Secret as a directory, so nothing changes while "
-            "the pod runs"
+            f"{container} mounts no ConfigMap or Secret as a directory{missing}, so nothing "
+            "changes while the pod runs"
         )
 
     def stop_signal(self) -> list[str]:
