@@ -94,9 +94,9 @@ def test_notes_of_shadow_mode_keep_reloader_and_name_the_log() -> None:
     """There is nothing to opt in, and no state that stays."""
     text = notes("--set=shadow=true,reloaderCompat=true")
     assert "kubectl --namespace=hotmap logs deployment/hotmap" in text
-    assert "Stop" not in text
+    assert "stop it" not in text
     assert "delete" not in text
-    assert "Stop" in notes("--set=reloaderCompat=true")
+    assert "If Reloader still runs, stop it" in notes("--set=reloaderCompat=true")
 
 
 def test_notes_say_that_a_webhook_replaces_rollouts() -> None:
