@@ -77,6 +77,9 @@ def test_images_file_has_one_image_per_line(tmp_path: Path) -> None:
         read_images(tmp_path / "none")
     with pytest.raises(SettingsError, match="images file /dev/zero: it has more than 16 MiB"):
         read_images(Path("/dev/zero"))
+    path.write_text("a=host:true\n\nb\n")
+    with pytest.raises(SettingsError, match=r'images, line 3: invalid image "b": expected'):
+        read_images(path)
 
 
 def make_root(root: Path) -> None:

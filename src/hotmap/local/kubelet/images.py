@@ -134,7 +134,7 @@ def read_images(path: Path) -> list[str]:
     """Read a file with one image per line; empty lines and those that begin with # do not count.
 
     Raises:
-        SettingsError: it cannot be read, or is too large.
+        SettingsError: it cannot be read, is too large, or a line is no image.
     """
     try:
         with path.open() as file:
@@ -145,5 +145,13 @@ def read_images(path: Path) -> list[str]:
         raise SettingsError(f"cannot read images file {path}: not valid UTF-8") from None
     if len(text) > _LARGEST_FILE << 20:
         raise SettingsError(f"cannot read images file {path}: it has more than {_LARGEST_FILE} MiB")
-    lines = [line.strip() for line in text.splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
+    images = []
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if not line or line.startswith("#"):
+            continue
+        try:
+            parse_image(line)
+        except SettingsError as error:
+            raise SettingsError(f"images file {path}, line {number}: {error}") from None
+        images.append(line)
+    return images
