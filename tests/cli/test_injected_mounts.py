@@ -92,6 +92,12 @@ def test_watched_directory_in_no_volume_is_noted(path: str) -> None:
     assert "set --dir to one in a volume that container app mounts" in note
 
 
+def test_check_before_the_start_mounts_what_it_reads() -> None:
+    """And nothing for actions, since the agent ends before the application starts."""
+    flags = ("--dir", "/shared/current", "--touch", "/shared/deep/touched")
+    assert injected(*flags, mode="init") == ([MOUNTS[1]], [])
+
+
 def test_source_that_is_mounted_already_is_mounted_once() -> None:
     """Such as a pid file of a test that is in the watched directory."""
     flags = ("--signal", "HUP", "--process", "pidfile:/etc/app/app.pid")

@@ -296,7 +296,7 @@ class _TemplateEditor:
         own = volumes.run_mounts(self._names, pod=not self._pod.once, scratch=True)
         user, needs = self._pod.user(settings), checker_needs(settings)
         taken = {source["mountPath"].rstrip("/") for source in sources}
-        if not (self._pod.once or self._pod.supervises):
+        if not self._pod.supervises:
             shared = self._shared_mounts(settings, taken)
             own += shared
             taken.update(mount["mountPath"].rstrip("/") for mount in shared)
@@ -342,7 +342,8 @@ class _TemplateEditor:
             f"until that directory exists; set --dir to one in a volume that {application} mounts"
             for path in watched.missing
         ]
-        used = plan_shared_mounts(mounts, used_files(settings), taken)
+        files = () if self._pod.once else used_files(settings)  # it does not act
+        used = plan_shared_mounts(mounts, files, taken)
         self.notes += [
             f"the agent uses {path}, and its container has no volume there: put the file into a "
             f"volume that {application} mounts at a directory such as /shared"
