@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 from tests.controller.pod_check_results import (
@@ -94,8 +95,8 @@ async def test_pod_that_was_older_than_its_source_stays_so_when_it_is_written(
         await wait_for_state(world, controller, "current")
 
 
-async def test_nudge_before_the_first_check_hides_no_older_pod(world: World) -> None:
-    """It writes the pod too, for another source, and the decision in flight is recorded later."""
+async def _older_pod_of_two_sources(world: World) -> None:
+    """Create a pod of which one source may have lost a data key, and that re-reads the other."""
     await world.config_map("other", LEVEL="info")
     await world.config_map(LEVEL="info", MODE="a")
     spec = files("other")
@@ -103,6 +104,11 @@ async def test_nudge_before_the_first_check_hides_no_older_pod(world: World) -> 
     await world.workload(spec=spec, annotations=REREADS)
     await world.pod("web-1", started=time.time() + 5, spec=spec)
     await world.edit(MODE=None)
+
+
+async def test_nudge_before_the_first_check_hides_no_older_pod(world: World) -> None:
+    """It writes the pod too, for another source, and the decision in flight is recorded later."""
+    await _older_pod_of_two_sources(world)
     later = SOON._replace(initial_delay=5.0, nudged_delay=5.0)
     async with world.controller(pod_checks=later) as controller:
         await world.quiet(controller)
@@ -110,6 +116,43 @@ async def test_nudge_before_the_first_check_hides_no_older_pod(world: World) -> 
         document = await wait_for_state(world, controller, "latent")
         await world.quiet(controller)
     assert "a source was written after this pod" in document["reason"]
+
+
+async def test_crash_at_a_nudge_before_the_first_check_hides_no_older_pod(world: World) -> None:
+    """The pod is newer than its sources then, so the state has what it was before."""
+    await _older_pod_of_two_sources(world)
+    written: list[dict[str, str]] = []
+
+    async def keep_state(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if plural == "pods":
+            written.append(await world.records())
+
+    never = SOON._replace(rate=0)
+    async with world.controller(pod_checks=never) as controller:
+        await world.quiet(controller)
+        world.registry.guards.append(keep_state)
+        await world.edit("other", LEVEL="debug")
+        await world.until(lambda: world.target("web-1"), "the pod is nudged")
+    await world.put_records_back(written[0])
+    async with world.controller(pod_checks=SOON) as controller:
+        document = await wait_for_state(world, controller, "latent")
+        await world.quiet(controller)
+    assert "a source was written after this pod" in document["reason"]
+
+
+@pytest.mark.parametrize("code", [pytest.param(0, id="hangs"), pytest.param(503, id="fails")])
+async def test_pods_are_nudged_though_the_state_cannot_be_written(world: World, code: int) -> None:
+    """Files wait for two seconds at most."""
+    await _older_pod_of_two_sources(world)
+    async with world.controller(pod_checks=SOON._replace(rate=0)) as controller:
+        await world.quiet(controller)
+        await world.until(world.records, "the state is written first")
+        writes = world.plane.fail("*", "secrets", name="hotmap-state", code=code)
+        writes.delay = 0.0 if code else 600.0
+        await world.edit("other", LEVEL="debug")
+        await world.until(lambda: world.target("web-1"), "the pod is nudged")
+        assert writes.met
+        writes.left = 0
 
 
 def _restarted(pod: Object) -> Object:

@@ -177,7 +177,7 @@ class Controller:
         self._index.history.restore(saved, until=read_watched_until(self.state))
         #: The uids of records that were changed since the start, and the names of sources.
         self._changed: set[str] = set()
-        self._records.subscribe(self._record_changed, lambda: None)
+        self._records.subscribe(self._record_changed, lambda: None, self._flush_now)
         for record in self._records.values():
             self._stored_changes.note_deletions(record)
         self._deleted = DeletedImmutables(
@@ -594,6 +594,9 @@ class Controller:
     def _flush_soon(self) -> None:
         if self._flush_at is None:
             self._flush_at = self.cluster.now + self._chance.choice((0.0, 1.0))
+
+    async def _flush_now(self) -> None:
+        self._write()
 
     def _watched_until(self) -> float:
         return self._sources().progress.until() or self.cluster.now

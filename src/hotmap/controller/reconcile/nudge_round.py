@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -42,6 +43,11 @@ __all__ = ["Nudge", "NudgeRound", "NudgeSender"]
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
 #: then reads the API server, so a burst is spread.
 _NUDGES_AT_ONCE = 32
+
+#: Seconds for the records to be written before pods are nudged: files are not to wait for longer.
+_WRITE_AT_MOST = 2.0
+
+_log = logging.getLogger(__name__)
 
 
 class Nudge(NamedTuple):
@@ -142,7 +148,10 @@ class NudgeSender:
         return NudgeRound(new, held, recent, results, some_start)
 
     async def _record_older_pods(self, consumer: Consumer, pods: Sequence[Pod]) -> None:
-        """Record which pods are older than an adopted source: once nudged, they seem newer."""
+        """Record which pods are older than an adopted source: once nudged, they seem newer.
+
+        That is written first, since after a crash nothing else shows it.
+        """
         record = self._records.get(consumer.uid)
         if record is None:
             return
@@ -152,8 +161,15 @@ class NudgeSender:
             start async for group in in_groups(older) for start in pod_starts(consumer, group)
         ]
         record = self._records.get(consumer.uid)  # it may have changed meanwhile
-        if starts and record is not None:
-            self._records.put(with_older_pods(record, starts))
+        if not starts or record is None:
+            return
+        self._records.put(with_older_pods(record, starts))
+        self._check_leading()
+        try:
+            async with asyncio.timeout(_WRITE_AT_MOST):
+                await self._records.flush()
+        except TimeoutError:
+            _log.warning("the records are not written within %gs: nudging pods", _WRITE_AT_MOST)
 
     async def _send_all(self, namespace: str, nudges: Sequence[Nudge]) -> list[_Result]:
         """Send nudges by a few tasks, since there may be thousands of pods."""

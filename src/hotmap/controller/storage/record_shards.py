@@ -129,7 +129,7 @@ class RecordShards:
     ) -> None:
         """`on_too_large` is called once for a record that is not written, with its bytes."""
         self.records = records
-        records.subscribe(self._mark_record_changed, self._mark_watched_changed)
+        records.subscribe(self._mark_record_changed, self._mark_watched_changed, self.flush)
         #: The time until which sources were watched, as it is written, and as of the last flush.
         self._written_until: float | None = None
         self._flushed_until: float | None = None

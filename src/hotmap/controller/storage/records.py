@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Set
 from typing import NamedTuple
 
 import msgspec
@@ -49,13 +49,20 @@ class Records:
         self.watched_until: float | None = None
         self._on_change: Callable[[str], None] = lambda name: None
         self._on_watched: Callable[[], None] = lambda: None
+        self._on_flush: Callable[[], Awaitable[object]] | None = None
 
-    def subscribe(self, on_change: Callable[[str], None], on_watched: Callable[[], None]) -> None:
+    def subscribe(
+        self,
+        on_change: Callable[[str], None],
+        on_watched: Callable[[], None],
+        on_flush: Callable[[], Awaitable[object]],
+    ) -> None:
         """Call `on_change` with the consumer's uid, or the source's name, that is to be written.
 
-        `on_watched` is called when `watched_until` is to be written.
+        `on_watched` is called when `watched_until` is to be written, and `on_flush` when what is to
+        be written must not wait.
         """
-        self._on_change, self._on_watched = on_change, on_watched
+        self._on_change, self._on_watched, self._on_flush = on_change, on_watched, on_flush
 
     @property
     def size(self) -> int:
@@ -141,6 +148,11 @@ class Records:
             self._unwritten.discard(uid)
             if self.get(uid) is not None:
                 self._on_change(uid)
+
+    async def flush(self) -> None:
+        """Write what is to be written now; what cannot be is written later."""
+        if self._on_flush is not None:
+            await self._on_flush()
 
     def forget(self, uid: str) -> Record | None:
         """Drop the record of a deleted consumer; returns what is kept of it, if anything is.
