@@ -95,6 +95,20 @@ async def test_pod_that_was_older_than_its_source_stays_so_when_it_is_written(
         await wait_for_state(world, controller, "current")
 
 
+async def test_crash_soon_after_the_first_check_hides_no_older_pod(world: World) -> None:
+    """The pod is written after that, and its own version shows nothing any more."""
+    await _pod_before_a_removal(world)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "latent")
+        await asyncio.sleep(10)
+        records = await world.records()
+    await world.registry.modify("pods", "default", "web-1", _labeled, manager="t")
+    await world.put_records_back(records)
+    async with world.controller(pod_checks=SOON) as controller:
+        await pods_checked(world, controller)
+        await wait_for_state(world, controller, "latent")
+
+
 async def _older_pod_of_two_sources(world: World) -> None:
     """Create a pod of which one source may have lost a data key, and that re-reads the other."""
     await world.config_map("other", LEVEL="info")

@@ -194,10 +194,13 @@ class PodCheckResults:
                 self._report(consumer, reason, message, "Warning")
 
     def _record_older_pods(self, record: Record, result: PodCheckResult) -> Record:
-        """Record which pods are older than an adopted source: later checks do not show it."""
+        """Record which pods are older than an adopted source: later checks do not show it.
+
+        Nor would those of the next controller after a crash, so that is written soon.
+        """
         noted = with_older_pods(record, [proof.pod.start for proof in result.pods])
         if noted is not record:
-            self._put(noted)
+            self._records.put(noted)
         return noted
 
     def _record_result(self, record: Record, pods_checked: PodCheck) -> None:
