@@ -7,12 +7,15 @@ Kubelets read from a cache that lags, mount before they start containers, and re
 
 from __future__ import annotations
 
+import copy
 import random
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from tests.simulation.pods import (
+    BINARY,
     NAMESPACE,
     SOURCES,
     TEMPLATES,
@@ -22,17 +25,18 @@ from tests.simulation.pods import (
     SimulatedTemplate,
     is_complete,
     rfc3339,
+    selected,
 )
 from tests.simulation.workload_controllers import CONTROLLERS
 
 from hotmap.core.model.annotations import FOLLOW, IGNORE
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION
 from hotmap.core.model.objects import ConfigMap, Pod, Workload
-from hotmap.core.model.references import Use, UseKind
+from hotmap.core.model.references import Keys, Use, UseKind
 from hotmap.core.patch.rollout import TemplatePatch
 from hotmap.core.reloader.patch import FIELD_MANAGER as RELOADER
 
-__all__ = ["Cluster", "Event"]
+__all__ = ["Backup", "Cluster", "Event"]
 
 
 #: What owns a workload that has an owner.
@@ -47,6 +51,34 @@ class Event(NamedTuple):
     name: str
     #: None: it was deleted.
     object: ConfigMap | Workload | None
+
+
+#: What etcd has of a cluster, but its pods.
+_STORED = (
+    "_version",
+    "_workload_version",
+    "_sources",
+    "_writers",
+    "template",
+    "rolled",
+    "revisions",
+    "replicas",
+    "paused",
+    "is_followed",
+    "is_owned",
+    "annotations",
+    "generation",
+    "observed_generation",
+)
+
+
+class Backup(NamedTuple):
+    """A backup of etcd."""
+
+    at: float
+    fields: dict[str, Any]
+    #: The names of the pods.
+    pods: frozenset[str]
 
 
 class Cluster:
@@ -180,6 +212,7 @@ class Cluster:
 
     def config_map(self, name: str) -> ConfigMap:
         found = self._sources[name]
+        binary = {k: v for k, v in found["data"].items() if v.startswith(BINARY)}
         return msgspec.convert(
             {
                 "metadata": {
@@ -190,7 +223,11 @@ class Cluster:
                     "managedFields": [{"manager": "kubectl", "time": rfc3339(found["time"])}],
                     "annotations": {IGNORE: "true"} if found["ignored"] else {},
                 },
-                "data": found["data"],
+                "data": {k: v for k, v in found["data"].items() if k not in binary},
+                "binaryData": {
+                    key: b64encode(value.removeprefix(BINARY).encode()).decode()
+                    for key, value in binary.items()
+                },
                 "immutable": found["immutable"] or None,
             },
             ConfigMap,
@@ -305,6 +342,30 @@ class Cluster:
         running = [pod for pod in self.pods if pod.started is not None and pod.ends is None]
         if running and self._can_start(pod := self.chance.choice(running)):
             self._start_container(pod, self.chance.choice(pod.template.containers()))
+
+    def back_up(self) -> Backup:
+        """Return what a backup of etcd has."""
+        fields = {name: copy.deepcopy(getattr(self, name)) for name in _STORED}
+        return Backup(self.now, fields, frozenset(pod.name for pod in self.pods))
+
+    def restore(self, backup: Backup) -> None:
+        """Restore a backup: versions go back, and pods end that it does not have as they are.
+
+        Watches are told nothing, and everything is listed again.
+        """
+        for name, value in backup.fields.items():
+            setattr(self, name, copy.deepcopy(value))
+        for name in SOURCES:
+            self._past[name].append((self.now, self.data(name)))
+        for pod in self.pods:
+            if pod.name not in backup.pods or max(pod.containers.values(), default=0) > backup.at:
+                self.end_pod(pod)
+
+    def annotate_pod(self, pod: SimulatedPod) -> None:
+        """Write an annotation of a pod, on which its kubelet updates the files."""
+        if pod.mounted is not None:
+            self._note_write(pod)
+            self.refresh_files(pod)
 
     def change_neighbours(self, pick: float) -> None:
         """Start a pod of others on a node, or end the one that is there."""
@@ -489,11 +550,7 @@ class Cluster:
         """Return what a kubelet gives a container of a pod."""
         place = self._pin(pod.node, use.source.name)
         if place in self._pinned:
-            return {
-                key: value
-                for key, value in self._pinned[place].items()
-                if use.keys.select(key, binary=False)
-            }
+            return selected(use, self._pinned[place])
         if use.optional or is_complete(use, self._held(use.source.name, at)):
             return self._content(use, at)
         return self._content(use, self.now)  # it waits for what it requires
@@ -508,11 +565,7 @@ class Cluster:
         return place
 
     def _content(self, use: Use, at: float) -> Content:
-        return {
-            key: value
-            for key, value in (self._held(use.source.name, at) or {}).items()
-            if use.keys.select(key, binary=False)
-        }
+        return selected(use, self._held(use.source.name, at) or {})
 
     def _held(self, name: str, at: float) -> Content | None:
         """Return what a source held at a time; None: it did not exist."""
@@ -602,7 +655,10 @@ class Cluster:
         replaced = {
             override.replaces(data_key)
             for override in use.overrides
-            for data_key in self.data(override.source.name) or ()
+            for data_key in selected(
+                use._replace(keys=Keys(binary=use.keys.binary)),
+                self.data(override.source.name) or {},
+            )
         }
         return {data_key: value for data_key, value in held.items() if data_key not in replaced}
 

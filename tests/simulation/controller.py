@@ -7,7 +7,7 @@ memory does not. Watch events reach it late (`watches`).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from math import floor, inf
 from typing import Any
@@ -36,6 +36,7 @@ from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.decide.assessment import OtherUse, join_uses, oldest_use
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.decision import Decision
+from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.immutable_uses import (
     add_immutable_uses,
     immutable_uses,
@@ -50,6 +51,7 @@ from hotmap.core.decide.record import (
     next_record,
     with_windows,
 )
+from hotmap.core.decide.record_evidence import with_older_pods
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
 from hotmap.core.fingerprint import fingerprint_key
 from hotmap.core.model.consumer import Consumer
@@ -57,6 +59,7 @@ from hotmap.core.model.objects import ConfigMap, ObjectKey, Pod, Workload
 from hotmap.core.model.source import Source, source_from_config_map
 from hotmap.core.model.state import (
     PodCheck,
+    Record,
     SourceChanges,
     read_changes,
     read_shard,
@@ -113,6 +116,8 @@ class Controller:
         self._loses_response = False
         #: Whether it may not list pods, and whether an admission webhook denies its rollouts.
         self.is_denied_pods = self.is_denied_writes = False
+        #: Seconds by which the clock of the API server that responds is ahead of the others.
+        self.clock_ahead = 0.0
         #: Happens once while a request of the next decision is under way.
         self._meanwhile: Callable[[], None] | None = None
 
@@ -163,7 +168,7 @@ class Controller:
         self._due["reconcile"] = self.cluster.now
 
     def _clock(self) -> float:
-        return self.cluster.now
+        return self.cluster.now + self.clock_ahead
 
     def _sent_nudge(self, key: ObjectKey) -> SentNudge | None:
         return self._sent
@@ -358,8 +363,7 @@ class Controller:
             self._store(each).progress.record_interruption(None, listed=listing)
         if listing:
             for name in SOURCES:
-                there = self.cluster.data(name) is not None
-                self._keep("ConfigMap", name, self.cluster.config_map(name) if there else None)
+                self._reread(name)
             if was_outage:
                 self._keep(kind, "web", self.cluster.workload() if self.cluster.uid else None)
         else:
@@ -367,6 +371,19 @@ class Controller:
                 self._keep(event.kind, event.name, event.object)
         for each in kinds:
             self._store(each).progress.record_caught_up(None, self.cluster.now)
+
+    def relist(self) -> None:
+        """List everything again, since the versions from which to watch are gone."""
+        self.cut_off(outage=True)
+        self.reconnect(listing=True)
+
+    def list_older(self, age: float, lag: float) -> None:
+        """List ConfigMaps from a cache of the API server that lags behind, and watch from there."""
+        store = self._sources()
+        store.progress.record_interruption(None, listed=True)
+        for event in self._watches.list_older("ConfigMap", age, lag):
+            self._keep(event.kind, event.name, event.object)
+        store.progress.record_caught_up(None, self.cluster.now)
 
     def _sources(self) -> Store[Source]:
         return self._index.sources["ConfigMap"]
@@ -414,6 +431,12 @@ class Controller:
             return  # it was deleted
         snapshot = self._keep_immutable_uses(snapshot)
         decision = decide(snapshot)
+        if stale := decision.stale_sources:
+            if self.is_outage:
+                self._due[work] = self.cluster.now + 1
+                return
+            snapshot = self._confirm(snapshot, stale)
+            decision = decide(snapshot)
         if decision.needs_pod_starts:
             if self.is_outage or self.is_denied_pods:
                 self._due[work] = self.cluster.now + 1
@@ -430,6 +453,19 @@ class Controller:
                 self._first.note_pending(self._key)
             elif self._first.note_made(self._key):
                 self._due["reconcile"] = self.cluster.now
+
+    def _confirm(self, snapshot: Snapshot, stale: Collection[ObjectKey]) -> Snapshot:
+        """Read consistently what has been older for a while than what was applied."""
+        for key in stale:
+            self._reread(key.name)
+        fresh = self._observer.snapshot(self._key) or snapshot
+        confirmed = frozenset(stale) & set(decide(fresh).stale_sources)
+        return fresh._replace(confirmed=confirmed)
+
+    def _reread(self, name: str) -> None:
+        """Store a ConfigMap as it is now, or its absence."""
+        is_there = self.cluster.data(name) is not None
+        self._keep("ConfigMap", name, self.cluster.config_map(name) if is_there else None)
 
     def _list_pods(self, consumer: Consumer, *, cached: bool) -> list[Pod]:
         """List them as `controller/watch/pods` does: again if the cache has too few."""
@@ -574,9 +610,14 @@ class Controller:
     def _nudge(self, decision: Decision) -> None:
         """Have kubelets sync the pods; a sync a moment too early is repeated (see nudges)."""
         self._sent = SentNudge(decision.snapshot.target)
+        consumer = decision.snapshot.consumer
+        if (record := self._records.get(consumer.uid)) is not None:
+            self._with_older_pods(
+                record, pod_starts(consumer, self.cluster.list_pods(cached=False))
+            )
+            self._write()
         for pod in self.cluster.pods:
-            if pod.mounted is not None:
-                self.cluster.refresh_files(pod)
+            self.cluster.annotate_pod(pod)
 
     def _record(self, decision: Decision, record: Any) -> None:
         if record is not None and not self._observer.exists(decision.snapshot.consumer):
@@ -632,7 +673,9 @@ class Controller:
         if not consumer.wanted:
             result = NO_PODS if not consumer.pods else None
         else:
-            result = self._check(snapshot).status
+            found = self._check(snapshot)
+            record = self._with_older_pods(record, [proof.pod.start for proof in found.pods])
+            result = found.status
         if result is None:
             return
         self._pod_check = None if result.is_reached else result
@@ -645,6 +688,12 @@ class Controller:
     def _check(self, snapshot: Snapshot) -> PodCheckResult:
         pods = observe_pods(snapshot.consumer, self._list_pods(snapshot.consumer, cached=True))
         return conclude_from_pods(snapshot, desired_content(snapshot), pods, now=self.cluster.now)
+
+    def _with_older_pods(self, record: Record, starts: Sequence[PodStart]) -> Record:
+        noted = with_older_pods(record, starts)
+        if noted is not record:
+            self._records.put(noted)
+        return noted
 
     def is_proven(self) -> bool:
         """Return whether times or agents prove that all pods have the present content."""

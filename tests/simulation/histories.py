@@ -8,10 +8,10 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import Backup, Cluster
 from tests.simulation.controller import Controller, State
 from tests.simulation.disturbances import EDITS, Disturbance, draw, pause_after
-from tests.simulation.pods import SOURCES, TEMPLATES
+from tests.simulation.pods import BINARY, SOURCES, TEMPLATES
 
 from hotmap.core.model.annotations import FLAP_LIMIT, SETTLE, STRATEGY, SUSPEND
 from hotmap.core.model.state import read_shard
@@ -53,6 +53,12 @@ CIRCUMSTANCES = (
     "meanwhile",
     "permission",
     "limits",
+    "binary",
+    "swap",
+    "nudged",
+    "clock",
+    "restore",
+    "older_list",
     "mixed",
 )
 
@@ -143,6 +149,14 @@ def _known_immutable(state: str) -> set[str]:
     return uids | {source.uid for source in found if source.immutable}
 
 
+class _Etcd(NamedTuple):
+    """A backup of etcd: the workload's uid, the cluster, and the controller's state."""
+
+    uid: str
+    backup: Backup
+    state: str
+
+
 class _History:
     def __init__(self, seed: int, kind: str = "", circumstance: str = "") -> None:
         self._chance = random.Random(seed)
@@ -157,6 +171,7 @@ class _History:
         self._steps = 0
         self._too_early = ""
         self._backup: str | None = None
+        self._etcd: _Etcd | None = None
 
     def run(self) -> HistoryResult:
         chance = self._chance
@@ -374,6 +389,51 @@ class _History:
         }
         self._cluster.annotate({k: v for k, v in limits.items() if chance.random() < 0.4})
 
+    def _binary(self, chance: random.Random) -> None:
+        """Move a data key between `data` and `binaryData`."""
+        name = chance.choice(SOURCES)
+        if data := self._cluster.data(name):
+            key = chance.choice(sorted(data))
+            is_binary, value = data[key].startswith(BINARY), data[key].removeprefix(BINARY)
+            self._cluster.write(name, {**data, key: value if is_binary else BINARY + value})
+
+    def _swap(self, chance: random.Random) -> None:
+        """Swap the content of two data keys, or remove all of them."""
+        name = chance.choice(SOURCES)
+        if data := self._cluster.data(name):
+            first, second = chance.choice(sorted(data)), chance.choice(sorted(data))
+            swapped = {**data, first: data[second], second: data[first]}
+            self._cluster.write(name, {} if chance.random() < 0.3 else swapped)
+
+    def _nudged(self, chance: random.Random) -> None:
+        """Let somebody annotate the pods, and the controller crash at that time, perhaps."""
+        for pod in self._cluster.pods:
+            self._cluster.annotate_pod(pod)
+        if chance.random() < 0.5:
+            self._controller.stop(crash=True)
+
+    def _clock(self, chance: random.Random) -> None:
+        """Let another API server respond, whose clock is not quite the same."""
+        self._controller.clock_ahead = chance.choice((-0.9, 0.0, 0.9))
+
+    def _restore(self, chance: random.Random) -> None:
+        """Restore etcd from a backup, with the state in it."""
+        if self._etcd is None or chance.random() < 0.3 or self._etcd.uid != self._cluster.uid:
+            self._etcd = _Etcd(self._cluster.uid, self._cluster.back_up(), self._controller.state)
+            return
+        self._cluster.restore(self._etcd.backup)
+        self._controller.restore_state(self._etcd.state)
+        if self._controller.is_up:
+            self._controller.relist()
+        else:
+            self._note_unwritten(_FOREVER)
+
+    def _older_list(self, chance: random.Random) -> None:
+        """Let an API server list ConfigMaps from a cache that lags behind that of another one."""
+        if self._controller.is_watching:
+            age, lag = chance.choice((1.0, 5.0, 30.0)), chance.choice((0.0, 1.0, 5.0))
+            self._controller.list_older(age, lag)
+
     def _mixed(self, chance: random.Random) -> None:
         """Let any of these happen."""
         name = chance.choice([name for name in CIRCUMSTANCES if name != "mixed"])
@@ -505,7 +565,7 @@ class _History:
         for name in SOURCES:  # what everybody needs
             if cluster.data(name) is None and self._chance.random() < 0.5:
                 continue  # it stays deleted
-            if cluster.data(name) is None or "a" not in (cluster.data(name) or {}):
+            if (cluster.data(name) or {}).get("a", BINARY).startswith(BINARY):
                 data = {**(cluster.data(name) or {}), "a": "0"}
                 cluster.write(name, data)
                 if cluster.data(name) != data:  # it is immutable

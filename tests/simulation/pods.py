@@ -21,6 +21,7 @@ from hotmap.core.reloader.annotations import LAST_RELOADED_FROM
 
 __all__ = [
     "AGENT_TEMPLATES",
+    "BINARY",
     "NAMESPACE",
     "RESTARTED_IN_PLACE",
     "SOURCES",
@@ -31,6 +32,7 @@ __all__ = [
     "SimulatedTemplate",
     "is_complete",
     "rfc3339",
+    "selected",
     "uses_of",
 ]
 
@@ -38,6 +40,9 @@ Object = dict[str, Any]
 
 NAMESPACE = "shop"
 SOURCES = ("one", "two")
+
+#: How the values of data keys begin that are in `binaryData`.
+BINARY = "binary:"
 
 #: Pod specs that people change between; all have a container `web`, one has another one as well.
 TEMPLATES = [
@@ -321,7 +326,16 @@ def uses_of(spec: int) -> tuple[Use, ...]:
 
 def is_complete(use: Use, held: Content | None) -> bool:
     """Return whether a source that a use requires has what a container needs to start."""
-    return held is not None and (use.keys.names or frozenset()) <= held.keys()
+    return held is not None and (use.keys.names or frozenset()) <= selected(use, held).keys()
+
+
+def selected(use: Use, held: Content) -> Content:
+    """Return what a use takes of a source, wherever that has it."""
+    return {
+        key: value.removeprefix(BINARY)
+        for key, value in held.items()
+        if use.keys.select(key, binary=value.startswith(BINARY))
+    }
 
 
 class SimulatedPod:

@@ -84,6 +84,16 @@ class Watches:
                 self._pending.append((event.at, event))
         return missed
 
+    def list_older(self, kind: str, age: float, lag: float) -> list[Event]:
+        """List a kind as it was, as its last events by then; a watch delivers the rest later."""
+        now, known = self._cluster.now, self._take_new()
+        self._pending += [(event.at, event) for event in known if event.kind != kind]
+        events = [event for event in self._cluster.events if event.kind == kind]
+        newer = [event for event in events if event.at > now - age]
+        others = [(at, event) for at, event in self._pending if event.kind != kind]
+        self._pending = others + [(now + lag, event) for event in newer]
+        return list({event.name: event for event in events if event not in newer}.values())
+
     def _take_new(self) -> list[Event]:
         new = self._cluster.events[self._position :]
         self._position += len(new)
