@@ -5,9 +5,12 @@ That looks like a watch that lags, which passes; a backup does not. One consiste
 
 from __future__ import annotations
 
+import asyncio
+import time
 from base64 import b64decode, b64encode
 
 import msgspec
+from tests.controller.pod_check_results import SOON
 from tests.controller.world import World
 from tests.support.shards import write_shard
 
@@ -54,6 +57,23 @@ async def test_edits_count_after_etcd_was_restored(world: World) -> None:
         await world.edit(LEVEL="trace")
         await world.rollout(after=first)
     assert len(await world.messages("SourceRestored")) == 1
+
+
+async def test_pod_that_started_with_the_restored_content_is_replaced(world: World) -> None:
+    """What was applied is there again before the older version counts, and so is its revision."""
+    await world.config_map(LEVEL="debug")
+    await world.workload()
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        record = _from_the_future(*controller.records.values())
+        controller.records.put(record)
+        await asyncio.sleep(30)
+        await world.edit(LEVEL="info")
+        await asyncio.sleep(2)
+        await world.pod("web-1", started=time.time())
+        await asyncio.sleep(3)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
 
 
 async def test_unchanged_content_rolls_no_workload_after_etcd_was_restored(world: World) -> None:

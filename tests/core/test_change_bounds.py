@@ -170,6 +170,22 @@ def test_unwitnessed_edit_of_a_named_data_key_is_bounded_by_its_time() -> None:
     assert known.window == Window(400.0, 501.0)
 
 
+@pytest.mark.parametrize(
+    "applied",
+    [
+        pytest.param((ObservedChange(300.5, "50", frozenset("a"), 300.0),), id="observed"),
+        pytest.param((), id="not among the changes that are kept"),
+    ],
+)
+def test_changes_count_after_etcd_was_restored(applied: tuple[ObservedChange, ...]) -> None:
+    """Older content came back, and was replaced again by what was applied; versions went back."""
+    recorded = msgspec.structs.replace(record(BEFORE, 300.0), resource_version="50")
+    now = BEFORE._replace(resource_version="8")
+    restored = ObservedChange(400.0, "4", frozenset("a"), 100.0)
+    again = ObservedChange(410.0, "8", frozenset("a"), 410.0)
+    assert seen(now, recorded, *applied, restored, again).window == Window(400.0, 410.0)
+
+
 def test_unobserved_changes_are_not_bounded_by_stored_changes() -> None:
     """An earlier controller saw an edit, and ended before the removal."""
     recorded = record(BEFORE, 100.0)

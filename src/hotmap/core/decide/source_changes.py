@@ -102,7 +102,10 @@ def summarize_changes(
     unobserved_by = _bound_unobserved(source, listed[1], gap.until) if gap else None
     unobserved = _unobserved_windows(gap, history.saved, unobserved_by)
     return _with_changes(
-        summary._replace(unobserved_by=unobserved_by), source, _since(kept, recorded), unobserved
+        summary._replace(unobserved_by=unobserved_by),
+        source,
+        _since(kept, recorded, source),
+        unobserved,
     )
 
 
@@ -185,7 +188,9 @@ def _latest(
     return None, None
 
 
-def _since(kept: Sequence[ObservedChange], recorded: SourceRecord) -> Sequence[ObservedChange]:
+def _since(
+    kept: Sequence[ObservedChange], recorded: SourceRecord, source: SourceSnapshot
+) -> Sequence[ObservedChange]:
     """Select the changes after a recorded resourceVersion, or after a recorded deletion.
 
     A deletion has no resourceVersion; it counts as part of the change before it.
@@ -193,6 +198,14 @@ def _since(kept: Sequence[ObservedChange], recorded: SourceRecord) -> Sequence[O
     if not recorded.uid and recorded.changed_by is not None:
         return [change for change in kept if change.at > recorded.changed_by]
     version = version_number(recorded.resource_version)
+    if 0 < version_number(source.resource_version) < version:
+        # As after etcd was restored from a backup: versions went back, and times did not.
+        since = recorded.changed_by or 0.0
+        return [
+            change
+            for change in kept
+            if change.at > since and change.resource_version != recorded.resource_version
+        ]
     for position, change in enumerate(kept):
         if change.resource_version and version_number(change.resource_version) > version:
             start = position
