@@ -346,6 +346,7 @@ class Cluster:
     def back_up(self) -> Backup:
         """Return what a backup of etcd has."""
         fields = {name: copy.deepcopy(getattr(self, name)) for name in _STORED}
+        self._version += 1000  # by the writes of other objects
         return Backup(self.now, fields, frozenset(pod.name for pod in self.pods))
 
     def restore(self, backup: Backup) -> None:

@@ -421,12 +421,21 @@ class _History:
         if self._etcd is None or chance.random() < 0.3 or self._etcd.uid != self._cluster.uid:
             self._etcd = _Etcd(self._cluster.uid, self._cluster.back_up(), self._controller.state)
             return
-        self._cluster.restore(self._etcd.backup)
-        self._controller.restore_state(self._etcd.state)
+        applied = {name: self._cluster.data(name) for name in SOURCES}
+        restored, self._etcd = self._etcd, None
+        self._cluster.restore(restored.backup)
+        self._controller.restore_state(restored.state)
         if self._controller.is_up:
             self._controller.relist()
         else:
             self._note_unwritten(_FOREVER)
+        if chance.random() < 0.5:  # a GitOps tool applies again what was there
+            self._pass(chance.choice((0.5, 3.0)))
+            self._cluster.crash_container()
+            self._pass(chance.choice((0.5, 3.0)))
+            for name, data in applied.items():
+                if data:
+                    self._cluster.write(name, data)
 
     def _older_list(self, chance: random.Random) -> None:
         """Let an API server list ConfigMaps from a cache that lags behind that of another one."""
