@@ -385,7 +385,7 @@ def _find_stuck_pod(
 
 def status_before_replacement(latent: ConsumerStatus) -> ConsumerStatus:
     """Return the status of a latent consumer whose older pods the controller may replace itself."""
-    return _waiting(latent.behind, "may run with older content; checked before it is replaced")
+    return _waiting(latent.behind, "may run with older content; checking whether to replace it")
 
 
 def _waiting_for(proofs: Sequence[PodProof], behind: int, condition: str) -> ConsumerStatus:
