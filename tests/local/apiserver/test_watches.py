@@ -176,6 +176,12 @@ WRONG = [
         422,
         "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
     ),
+    (
+        {"resourceVersionMatch": "Exact", "sendInitialEvents": "true"},
+        422,
+        'resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"]',
+    ),
+    ({"continue": "abc"}, 422, "resourceVersionMatch is forbidden when continue is provided"),
     ({"resourceVersion": "abc"}, 500, 'parsing "abc": invalid syntax'),
     ({"fieldSelector": "data.k=1"}, 400, '"data.k" is not a known field selector'),
 ]

@@ -324,6 +324,14 @@ async def test_finalizers_delay_deletion(registry: Registry) -> None:
         await registry.get("configmaps", "default", "a")
 
 
+async def test_finalizers_of_both_propagations_are_refused(registry: Registry) -> None:
+    """Dependents cannot be kept and be waited for."""
+    both = configmap("a")
+    both["metadata"]["finalizers"] = ["foregroundDeletion", "orphan"]
+    with pytest.raises(Invalid, match="orphan and foregroundDeletion cannot be both set"):
+        await registry.create("configmaps", "default", both, manager="t")
+
+
 @pytest.mark.parametrize(
     ("propagation", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")]
 )

@@ -59,7 +59,8 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
         errors.append(invalid_value("metadata.generation", metadata["generation"], why))
     errors += label_errors("metadata.labels", metadata.get("labels") or {})
     errors += annotation_errors("metadata.annotations", metadata.get("annotations") or {})
-    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+    finalizers = metadata.get("finalizers") or []
+    for index, finalizer in enumerate(finalizers):
         at = f"metadata.finalizers[{index}]"
         errors += [
             invalid_value("metadata.finalizers", finalizer, why)
@@ -67,6 +68,9 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
         ]
         if not (kind.strategy.is_custom or kind.group in _ANY_FINALIZER or kind.kind == "Event"):
             errors += _standard_name_errors(at, finalizer)
+    if {"orphan", "foregroundDeletion"}.issubset(finalizers):
+        why = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(invalid_value("metadata.finalizers", finalizers, why))
     return errors + _owner_errors(metadata.get("ownerReferences") or [])
 
 

@@ -209,12 +209,20 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
     initial = query.get("sendInitialEvents")
     match = query.get("resourceVersionMatch", "")
     path = "resourceVersionMatch"
+    errors: list[FieldError] = []
     if initial is not None and match != "NotOlderThan":
         why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise invalid_options("ListOptions", [forbidden_field(path, why)])
+        errors.append(forbidden_field(path, why))
     if initial is None and match:
         why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        raise invalid_options("ListOptions", [forbidden_field(path, why)])
+        errors.append(forbidden_field(path, why))
+    if match not in ("", "NotOlderThan"):
+        errors.append(unsupported(path, match, ("NotOlderThan",)))
+    if query.get("continue"):
+        why = "resourceVersionMatch is forbidden when continue is provided"
+        errors.append(forbidden_field(path, why))
+    if errors:
+        raise invalid_options("ListOptions", errors)
     since = query.get("resourceVersion") or None
     if since is not None and (why := unsigned_error(since)):
         raise internal(f'resourceVersion: Invalid value: "{since}": {why}')
