@@ -10,6 +10,7 @@ from tests.local.apiserver.api import (
     CONFIGMAPS,
     DEPLOYMENTS,
     JSON_PATCH,
+    MERGE,
     PODS,
     STRATEGIC,
     configmap,
@@ -263,6 +264,19 @@ async def test_strict_validation_finds_fields_at_any_depth(api: Api) -> None:
     assert spec["replicas"] == 2
     assert "replica" not in spec
     assert spec["template"]["spec"]["containers"][0]["env"] == [{"name": "A"}]
+
+
+@pytest.mark.parametrize("directive", ["$patch", "$retainKeys", "$setElementOrder/env"])
+async def test_directives_are_unknown_fields_of_an_object(api: Api, directive: str) -> None:
+    """Only a strategic merge patch has them: a manifest or a merge patch does not act on them."""
+    sent = deployment("a")
+    sent["spec"]["template"]["spec"]["containers"][0][directive] = "delete"
+    at = f'unknown field "spec.template.spec.containers[0].{directive}"'
+    refused = await api.post(DEPLOYMENTS, sent, fieldValidation="Strict")
+    assert (refused.status, at in refused.message) == (400, True)
+    await api.post(DEPLOYMENTS, deployment("a"))
+    refused = await api.patch(f"{DEPLOYMENTS}/a", sent, MERGE, fieldValidation="Strict")
+    assert (refused.status, at in refused.message) == (422, True)
 
 
 async def test_strict_validation_of_patch_refuses_unknown_field(api: Api) -> None:

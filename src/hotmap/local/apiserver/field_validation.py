@@ -82,8 +82,7 @@ def _errors(
             yield from _value_errors(value, field.type, f"{path}{name}")
         elif unknown_allowed:
             yield from _duplicates(value, f"{path}{name}")
-        elif not name.startswith("$"):
-            # The directives of a strategic merge patch are not fields.
+        else:
             yield f'unknown field "{path}{name}"'
 
 
