@@ -93,14 +93,22 @@ def _zone_errors(zone: str) -> list[FieldError]:
     path = "spec.timeZone"
     if not zone:
         return [invalid_value(path, zone, "timeZone must be nil or non-empty string")]
+    errors: list[FieldError] = []
     if zone.lower() == "local":
-        return [invalid_value(path, zone, "timeZone must be an explicit time zone as defined in "
-                              "https://www.iana.org/time-zones")]  # fmt: skip
+        errors.append(invalid_value(path, zone, "timeZone must be an explicit time zone as defined "
+                                    "in https://www.iana.org/time-zones"))  # fmt: skip
+    # Go itself knows the one of the machine by this name.
+    if zone != "Local" and not _is_known_zone(zone):
+        errors.append(invalid_value(path, zone, f"unknown time zone {zone}"))
+    return errors
+
+
+def _is_known_zone(zone: str) -> bool:
     try:
         ZoneInfo(zone)
     except (ValueError, OSError, KeyError):
-        return [invalid_value(path, zone, f"unknown time zone {zone}")]
-    return []
+        return False
+    return True
 
 
 class CronJobStrategy(WorkloadStrategy):
