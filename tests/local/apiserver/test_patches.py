@@ -362,6 +362,23 @@ async def test_null_of_an_unknown_field_removes_nothing(api: Api, kind: str) -> 
     assert refused.message.endswith('strict decoding error: unknown field "metadata.bar"')
 
 
+@pytest.mark.parametrize("kind", [MERGE, STRATEGIC])
+async def test_unknown_fields_of_a_patch_are_in_order(api: Api, kind: str) -> None:
+    await api.post(CONFIGMAPS, configmap("a"))
+    patch = {"metadata": {"annotations": {"a": '"b"'}, "lables": {}}, "dta": {}}
+    reply = await api.patch(f"{CONFIGMAPS}/a", patch, kind, fieldValidation="Strict")
+    assert reply.message.endswith('error: unknown field "dta", unknown field "metadata.lables"')
+
+
+async def test_patch_in_a_message_is_quoted(api: Api) -> None:
+    """As by Go's %q: texts of kubectl apply have quotes and line ends."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    patch = {"metadata": {"annotations": {"a": '"b"\n'}, "lables": {}}}
+    reply = await api.patch(f"{CONFIGMAPS}/a", patch, STRATEGIC, fieldValidation="Strict")
+    shown = r'"map[metadata:map[annotations:map[a:\"b\"\n] lables:map[]]]"'
+    assert f"Invalid value: {shown}: strict decoding error: " in reply.message
+
+
 async def test_fields_that_a_patch_has_twice_are_named(api: Api) -> None:
     await api.post(CONFIGMAPS, configmap("a"))
     twice = b'{"data": {"a": "1", "a": "2"}, "data": {}}'

@@ -101,11 +101,19 @@ def field_warnings(
     """Find unknown and duplicate fields; the server's default is to warn (KEP-2885).
 
     Duplicates are found in `body`, the JSON that `obj` was, or b""; `also` was found elsewhere.
-    Nothing is said of an object that cannot be decoded: it is refused for that.
     """
     if options.field_validation == "Ignore":
         return ()
-    found = [*also, *strict_errors(kind, obj, body)]
+    return _warnings_of(kind, obj, options, [*also, *strict_errors(kind, obj, body)])
+
+
+def _warnings_of(
+    kind: Kind, obj: JsonObject, options: WriteOptions, found: Sequence[str]
+) -> tuple[str, ...]:
+    """Warn of what was found, or refuse it.
+
+    Nothing is said of an object that cannot be decoded: it is refused for that.
+    """
     if found and not _is_decodable(kind, obj):
         return ()
     if found and options.field_validation == "Strict":
@@ -143,8 +151,11 @@ def patched_field_warnings(
 ) -> tuple[str, ...]:
     """Find duplicate fields of a patch, and unknown and duplicate ones of its result.
 
-    `read` returns the live object, which may be changed.
+    `read` returns the live object, which may be changed. Fields are named in the order of their
+    paths: what Kubernetes patches is a map of Go.
     """
+    if options.field_validation == "Ignore":
+        return ()
     try:
         patched = apply_patch(patch.kind, read(), patch.value, of=kind)
     except ApiError:
@@ -153,8 +164,9 @@ def patched_field_warnings(
     found = duplicate_fields(body)
     if patch.kind == "json":
         found = [f"json patch {text}" for text in [*found, *_unknown_members(patch.value)]]
+    found += sorted(strict_errors(kind, patched, b""))
     try:
-        return field_warnings(kind, patched, options, b"", also=found)
+        return _warnings_of(kind, patched, options, found)
     except BadRequest as error:
         why = error.message.partition(": ")[2]
         if patch.kind == "strategic" and isinstance(patch.value, dict):

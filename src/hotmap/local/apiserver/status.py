@@ -115,7 +115,8 @@ def invalid_patch(patched: JsonObject, why: str, *, is_custom: bool = False) -> 
 
 def invalid_strategic_patch(patch: JsonObject, why: str) -> Invalid:
     """Make the 422 for a strategic merge patch that does not fit its kind's types."""
-    text = f'Invalid value: "{go_text(patch)}": {why}'
+    shown = msgspec.json.encode(go_text(patch)).decode()
+    text = f"Invalid value: {shown}: {why}"
     cause = {"reason": "FieldValueInvalid", "message": text, "field": "patch"}
     return Invalid(f' "" is invalid: patch: {text}', details={"causes": [cause]})
 
