@@ -460,6 +460,9 @@ async def test_binding_assigns_node(api: Api, registry: Registry) -> None:
     """A pod is assigned once, and then shows it."""
     await api.post(PODS, pod("p"))
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "local"}}
+    nameless = await api.post(f"{PODS}/p/binding", {"target": binding["target"]})
+    why = "name in URL does not match name in Binding object"
+    assert (nameless.status, nameless.message) == (400, why)
     assert (await api.post(f"{PODS}/p/binding", binding)).status == 201
     bound = await registry.get("pods", "default", "p")
     assert bound["spec"]["nodeName"] == "local"

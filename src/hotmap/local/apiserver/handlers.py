@@ -258,7 +258,9 @@ async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Ans
         raise internal("target.name: Required value")
     metadata = binding.get("metadata") or {}
     # The older form names its pod in the body only.
-    name = path.name or metadata.get("name", "")
+    name = metadata.get("name", "")
+    if path.name and name != path.name:
+        raise BadRequest("name in URL does not match name in Binding object")
     await registry.bind(path.namespace or "", name, node, uid=metadata.get("uid", ""))
     return _created()
 
