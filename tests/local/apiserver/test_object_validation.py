@@ -70,6 +70,9 @@ WRONG_PODS = [
     (pod(hostPID=True, shareProcessNamespace=True),
      "spec.securityContext.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and "
      "HostPID cannot both be enabled"),
+    (pod(hostUsers=False, hostNetwork=True, hostPID=True, hostIPC=True),
+     "[spec.hostNetwork: Forbidden: when `hostUsers` is false, spec.HostPID: Forbidden: when "
+     "`hostUsers` is false, spec.HostIPC: Forbidden: when `hostUsers` is false]"),
     (container(securityContext={"runAsGroup": -1}),
      "spec.containers[0].securityContext.runAsGroup: Invalid value: -1: must be between 0 and "
      "2147483647, inclusive"),

@@ -21,7 +21,7 @@ from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.apiserver.node_feature_validation import node_feature_errors, resize_errors
 from hotmap.local.apiserver.pod_scheduling_validation import scheduling_errors
 from hotmap.local.apiserver.restart_validation import restart_errors
-from hotmap.local.apiserver.security_validation import pod_security_errors
+from hotmap.local.apiserver.security_validation import host_user_errors, pod_security_errors
 from hotmap.local.apiserver.volume_validation import volume_errors
 from hotmap.local.field_errors import (
     FieldError,
@@ -51,7 +51,7 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     errors += readiness_gate_errors(spec, path)
     errors += dns_errors(spec, path)
     errors += _deadline_errors(spec, path)
-    errors += pod_security_errors(spec, path)
+    errors += [*pod_security_errors(spec, path), *host_user_errors(spec, path)]
     errors += _host_port_errors(spec, path)
     for key, value in sorted((spec.get("nodeSelector") or {}).items()):
         errors += label_errors(f"{path}.nodeSelector", {key: value})

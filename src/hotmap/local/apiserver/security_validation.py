@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.local.field_errors import (
     FieldError,
+    forbidden_field,
     invalid_value,
     required,
     rule_errors,
@@ -25,6 +26,7 @@ _FIELDS = (
     "runAsNonRoot", "readOnlyRootFilesystem", "allowPrivilegeEscalation", "procMount",
     "seccompProfile", "appArmorProfile",
 )  # fmt: skip
+_HOST_NAMESPACES = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
 _GO_NAMES = {"seLinuxOptions": "SELinuxOptions"}
 
 
@@ -38,6 +40,15 @@ def pod_security_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
     if spec.get("hostPID") and spec.get("shareProcessNamespace"):
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid_value(f"{at}.shareProcessNamespace", True, why)
+
+
+def host_user_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check what a pod with users of its own may not share with the host (validateHostUsers)."""
+    if spec.get("hostUsers") is False:
+        # Two of the paths have the names of Go's fields.
+        for field, named in _HOST_NAMESPACES.items():
+            if spec.get(field):
+                yield forbidden_field(f"{path}.{named}", "when `hostUsers` is false")
 
 
 def container_security_errors(container: JsonObject, path: str) -> Iterator[FieldError]:
