@@ -531,6 +531,16 @@ def test_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
         running.reaches("told")
 
 
+def test_hanging_command_that_left_its_process_group_is_killed(tmp_path: Path) -> None:
+    """Its rule would wait for it without end."""
+    volume = Volume(tmp_path / "volume", text="one")
+    script = tmp_path / "script.py"
+    script.write_text("import os, time; os.setpgid(0, os.getpgid(os.getppid())); time.sleep(600)")
+    command = f"{sys.executable} -S {script}"
+    with agent(tmp_path, "--dir", volume, "--exec", command, "--action-timeout", "1s") as running:
+        assert "timed out after 1s and was killed" in running.reaches("failing")["message"]
+
+
 def test_calls_are_counted_under_configmap_reload_names(tmp_path: Path) -> None:
     """Its labels and reasons, too, so that dashboards and alerts stay as they are."""
     volume, port = Volume(tmp_path / "volume", text="one"), free_port()

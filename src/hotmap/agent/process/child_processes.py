@@ -141,7 +141,7 @@ class ChildProcesses:
         """Kill every child that was started here, with its process group, and drop its outcome."""
         for child in self._children.values():
             child.done = _ignore_outcome
-            kill_group(child.pid)
+            _kill(child)
 
     def _start(
         self,
@@ -176,11 +176,11 @@ class ChildProcesses:
     def _abandon(self, child: _Child) -> None:
         if self._children.get(child.pid) is child:
             child.done = _ignore_outcome
-            kill_group(child.pid)
+            _kill(child)
 
     def _end(self, child: _Child) -> None:
         child.timed_out = True
-        kill_group(child.pid)
+        _kill(child)
 
     def _read(self, child: _Child) -> None:
         while True:
@@ -240,6 +240,15 @@ def _exec_child(run: Callable[[int], NoReturn], writer: int, agent: int) -> NoRe
         run(writer)
     finally:
         os._exit(126)
+
+
+def _kill(child: _Child) -> None:
+    """Kill a child that has not been reaped, with its process group."""
+    kill_group(child.pid)
+    try:
+        os.kill(child.pid, signal.SIGKILL)  # by itself as well: it may have left its group
+    except PermissionError:
+        return  # it runs as another user
 
 
 def _ignore_outcome(_: Outcome) -> None:
