@@ -47,6 +47,23 @@ def test_program_output_is_shown_on_the_unix_socket_only(tmp_path: Path, kind: s
         assert SECRET not in running.log
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("no-such-program", "no-such-program could not be started: no such program"),
+        ("sh -c 'echo missing; exit 127'", "sh failed with exit status 127: missing"),
+    ],
+    ids=["no program", "a shell's"],
+)
+def test_exit_status_127_of_a_shell_is_not_that_of_a_missing_program(
+    tmp_path: Path, command: str, message: str
+) -> None:
+    """A shell returns it for a program that it does not find, which its output names."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--exec", command) as running:
+        assert running.reaches("failing")["message"] == f"default: {message}"
+
+
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_log_checker_output_logs_it_without_control_characters(
     tmp_path: Path, log_format: str

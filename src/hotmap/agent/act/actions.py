@@ -228,7 +228,8 @@ def _describe_failure(name: str, outcome: Outcome, timeout: float) -> str:
         return TimedOut(f"{name} timed out after {timeout:g}s and was killed")
     if not outcome.started:
         return f"{name}: {outcome.output}"
-    if outcome.status == 127:
+    # A shell returns 127 as well, for a program that it does not find.
+    if outcome.status == 127 and outcome.output == f"{name}: no such program":
         return f"{name} could not be started: no such program"
     if outcome.status:
         failed = f"{name} failed with exit status {outcome.status}"
