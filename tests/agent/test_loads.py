@@ -101,6 +101,38 @@ def test_end_of_one_load_is_not_that_of_two() -> None:
         assert not loads.postpone(StartAttempt(each, 0, (), 1.5), lambda: None)
 
 
+def test_rule_waits_for_an_action_in_progress() -> None:
+    """It may have begun a load just before the content came, and is not over by a time of its own.
+
+    What it begins later reads that content. One that failed has begun none.
+    """
+    loop: Any = Loop()
+    rules = rule("first", Action("exec"), COUNT), rule("second", HUP, COUNT)
+    loads = Loads(loop, rules, 5.0)
+    loads.begin_action("first", 0.0)
+    loop.time = 20.0
+    assert not loads.postpone(StartAttempt(rules[1], 0, (), 14.0), lambda: None)
+    assert loads.postpone(StartAttempt(rules[1], 0, (), 19.0), lambda: None)
+    assert loop.calls == [24.0]
+    loads.cancel("first", 0.0)
+    assert loop.calls == [20.0]
+    assert not loads.postpone(StartAttempt(rules[1], 0, (), 19.0), lambda: None)
+
+
+def test_second_load_of_a_rule_does_not_end_the_wait_for_its_first() -> None:
+    """No probe shows when it ends, so both may be in progress; each has its own time."""
+    loop: Any = Loop()
+    rules = rule("first", HUP), rule("second", HUP, COUNT)
+    loads = Loads(loop, rules, 5.0)
+    loads.begin("first", 0.0)
+    loop.time = 2.0
+    loads.begin("first", 2.0)
+    assert loads.postpone(StartAttempt(rules[1], 0, (), 1.0), lambda: None)
+    assert loop.calls == [5.0]
+    loop.time = 5.0
+    assert not loads.postpone(StartAttempt(rules[1], 0, (), 1.0), lambda: None)
+
+
 def test_probe_that_detects_no_change_ends_no_wait() -> None:
     """The process may show what it requires before it has loaded."""
     loop: Any = Loop()
@@ -149,9 +181,18 @@ def states(running: Agent) -> dict[str, str]:
     return {each["name"]: each["state"] for each in running.status()["rules"]}
 
 
-@pytest.mark.parametrize("probe", ["file {}/loads", "exec test -e {}/pid"])
+SIGNAL = '{{ signal = "HUP", process = "{}" }}'
+#: Ends after the load that it has begun, as many endpoints respond.
+WAIT = """{{ exec = "sh -c 'kill -HUP $(cat {folder}/pid); sleep 1.5'" }}"""
+
+
+@pytest.mark.parametrize(
+    ("action", "probe"),
+    [(SIGNAL, "file {}/loads"), (SIGNAL, "exec test -e {}/pid"), (WAIT, "file {}/loads")],
+    ids=["signal", "another probe", "an action in progress"],
+)
 def test_load_of_one_rule_does_not_confirm_refused_content_of_another(
-    tmp_path: Path, probe: str
+    tmp_path: Path, action: str, probe: str
 ) -> None:
     """It was edited while the process loaded what it was told before."""
     one, two = (Volume(tmp_path / name, text="a") for name in ("one", "two"))
@@ -159,9 +200,9 @@ def test_load_of_one_rule_does_not_confirm_refused_content_of_another(
     (tmp_path / "rules.toml").write_text(
         "".join(
             f'[[rule]]\nname = "{volume.path.name}"\nfiles = ["{volume.path}/*"]\n'
-            f'actions = [{{ signal = "HUP", process = "{process}" }}]\n'
+            f"actions = [{act.format(process, folder=tmp_path)}]\n"
             f'verify = ["{verify.format(tmp_path)}"]\n'
-            for volume, verify in ((one, probe), (two, "file {}/loads"))
+            for volume, act, verify in ((one, action, probe), (two, SIGNAL, "file {}/loads"))
         )
     )
     flags = (

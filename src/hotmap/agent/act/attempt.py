@@ -99,6 +99,8 @@ class Attempt:
         self._acting_since = context.loop.now()
         #: Ends what is waited for; None while that has to end by itself.
         self._abandon: Callable[[], None] | None = None
+        #: Whether an action is in progress that may have told the process.
+        self._is_acting = False
         #: Until when a load under way may change what the probes show.
         self.loading_until = 0.0
 
@@ -117,6 +119,7 @@ class Attempt:
             return False
         self._ended = True
         self._abandon()
+        self._end_action(has_failed=False)
         return True
 
     @property
@@ -215,8 +218,23 @@ class Attempt:
         )  # fmt: skip
         if not performed:
             self._abandon = abandon
+            if action.kind in ("http", "exec"):
+                self._is_acting = True
+                self._context.loads.begin_action(self._command.rule.name, self._acting_since)
+
+    def _end_action(self, *, has_failed: bool) -> None:
+        """Record that an action in progress has ended; one that was given up may have succeeded."""
+        if not self._is_acting:
+            return
+        self._is_acting = False
+        loads, rule = self._context.loads, self._command.rule.name
+        if has_failed and not self._acted:
+            loads.cancel(rule, self._acting_since)
+        else:
+            loads.begin(rule, self._acting_since)
 
     def _on_performed(self, error: str) -> None:
+        self._end_action(has_failed=bool(error) and not isinstance(error, TimedOut))
         if isinstance(error, TimedOut):
             self._history.allow_more_time()
             is_last = self._position == self._length - 1

@@ -6,7 +6,7 @@ load that another rule has begun before its own content was there: that load has
 
 from __future__ import annotations
 
-from hotmap.core.value import Value
+from math import inf
 
 __all__ = ["Loads"]
 
@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from hotmap.agent.decide.facts import StartAttempt
     from hotmap.agent.runtime.loop import Loop, Timer
     from hotmap.agent.settings.settings import Probe, Rule
-
-
-class _Load(Value):
-    """When a load began, and until when it may end without notice."""
-
-    began: float
-    until: float
 
 
 class Loads:
@@ -41,13 +34,33 @@ class Loads:
         }
         #: The rules whose probes are confirmed by nothing but the end of a load.
         self._detecting = {rule.name for rule in rules if _compared(rule)}
-        self._loads: dict[str, _Load] = {}
+        #: By rule and by the time when a load began, until when it may end without notice. Without
+        #: a limit while the action that began it is in progress.
+        self._loads: dict[str, dict[float, float]] = {rule.name: {} for rule in rules}
         #: The attempts that wait, and the timers that end that.
         self._waiting: dict[Callable[[], None], Timer] = {}
 
     def begin(self, rule: str, since: float) -> None:
-        """Record that a rule has told its process to load; its first action began at `since`."""
-        self._loads[rule] = _Load(since, self._loop.now() + self._longest)
+        """Record that a rule has told its process to load; its first action began at `since`.
+
+        An earlier load of the rule may be in progress as well.
+        """
+        now, loads = self._loop.now(), self._loads[rule]
+        for began in [began for began, until in loads.items() if until <= now]:
+            del loads[began]
+        loads[since] = now + self._longest
+
+    def begin_action(self, rule: str, since: float) -> None:
+        """Record that an action is in progress, which may have told the process at any time.
+
+        `begin` or `cancel` follows when it ends.
+        """
+        self._loads[rule][since] = inf
+
+    def cancel(self, rule: str, since: float) -> None:
+        """Record that a rule's action has failed; attempts that wait for its load go on."""
+        if self._loads[rule].pop(since, None) is not None:
+            self._resume()
 
     def end(self, rule: str) -> None:
         """Record that a rule's probes are confirmed; those that wait go on, from the loop.
@@ -59,7 +72,10 @@ class Loads:
         """
         if rule not in self._detecting or self._is_loading(self._related[rule]):
             return
-        self._loads.pop(rule, None)
+        self._loads[rule].clear()
+        self._resume()
+
+    def _resume(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for resume, timer in waiting.items():
             timer.cancel()
@@ -67,8 +83,15 @@ class Loads:
 
     def postpone(self, command: StartAttempt, resume: Callable[[], None]) -> bool:
         """Return whether an attempt has to wait for a load; `resume` is called when that ends."""
-        found = (self._loads.get(name) for name in self._related[command.rule.name])
-        ends = [load.until for load in found if load and load.began < command.desired_since]
+        since = command.desired_since
+        loads = [self._loads[name] for name in self._related[command.rule.name]]
+        # What an action in progress begins after `since` reads the content of this attempt.
+        ends = [
+            min(until, since + self._longest)
+            for found in loads
+            for began, until in found.items()
+            if began < since
+        ]
         if max(ends, default=0.0) <= self._loop.now():
             return False
         if resume in self._waiting:
@@ -77,8 +100,8 @@ class Loads:
         return True
 
     def _is_loading(self, rules: Iterable[str]) -> bool:
-        found = (self._loads.get(name) for name in rules)
-        return any(load is not None and load.until > self._loop.now() for load in found)
+        now = self._loop.now()
+        return any(until > now for name in rules for until in self._loads[name].values())
 
 
 def _share(rule: Rule, other: Rule) -> bool:
