@@ -195,6 +195,31 @@ def test_newer_content_waits_for_the_load_and_not_for_later_probes(
             assert time.monotonic() - told < 9
 
 
+def test_load_of_a_call_in_progress_does_not_confirm_newer_content(tmp_path: Path) -> None:
+    """The endpoint does nothing at a call that comes while it loads."""
+    volume, loads = Volume(tmp_path / "volume", text="one"), tmp_path / "loads"
+    busy = threading.Lock()
+
+    def load() -> None:
+        if busy.acquire(blocking=False):
+            text = (volume.path / "text").read_text()
+            (tmp_path / "reads").write_text(text)
+            time.sleep(1)
+            with loads.open("a") as file:
+                file.write(f"{text}\n")
+            busy.release()
+
+    with webhook(called=load) as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url, "--verify", f"file {loads}")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            volume.write(text="two")
+            eventually(lambda: (tmp_path / "reads").read_text() == "two")
+            volume.write(text="three")
+            running.reaches("loaded")
+            assert loads.read_text() == "one\ntwo\nthree\n"
+
+
 def test_load_that_a_killed_agent_began_does_not_confirm_newer_content(tmp_path: Path) -> None:
     """The next agent knows from the state file that the process may still load."""
     volume = Volume(tmp_path / "volume", text="one")

@@ -221,6 +221,7 @@ class Attempt:
             if action.kind in ("http", "exec"):
                 self._is_acting = True
                 self._context.loads.begin_action(self._command.rule.name, self._acting_since)
+                self._expect_load(self._acting_since)
 
     def _end_action(self, *, has_failed: bool) -> None:
         """Record that an action in progress has ended; one that was given up may have succeeded."""
@@ -283,9 +284,7 @@ class Attempt:
 
         timeout = self._context.settings.actions.verify_timeout
         limit = timeout * len(probes) + 1
-        restarts = any(action.kind == "restart" for action in self._command.rule.actions)
-        if not restarts and any(probe.compares for probe in probes):
-            self.loading_until = (self._history.performed_at or 0.0) + timeout
+        self._expect_load(self._history.performed_at or 0.0)
 
         def wait() -> str:
             try:
@@ -304,6 +303,16 @@ class Attempt:
             self._finish(error, self._length if waits else 0)
 
         self._run(wait, limit, on_waited)
+
+    def _expect_load(self, since: float) -> None:
+        """Record that a load which began at `since` may end without notice, if a probe compares.
+
+        A new process, after a restart, loads nothing else.
+        """
+        rule = self._command.rule
+        restarts = any(action.kind == "restart" for action in rule.actions)
+        if not restarts and any(probe.compares for probe in rule.probes):
+            self.loading_until = since + self._context.settings.actions.verify_timeout
 
     def _child_pid(self) -> int:
         process = self._context.application.process()
