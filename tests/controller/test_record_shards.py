@@ -86,6 +86,36 @@ async def test_endless_burst_is_written(running: RecordShards) -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_records_that_must_not_wait_share_writes(world: World) -> None:
+    """One write is for all that were put before it; one that is written already costs none."""
+    shards = await loaded(world)
+    for number in range(100):
+        shards.records.put(record(number))
+    await asyncio.gather(*(shards.records.flush(f"uid-{number}") for number in range(100)))
+    writes = shards.statistics().writes
+    assert 0 < writes <= 4
+    await shards.records.flush("uid-0")
+    assert shards.statistics().writes == writes
+    assert len((await loaded(world)).records) == 100
+
+
+async def test_records_that_must_not_wait_do_after_a_failed_write(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each of thousands would wait until its own write fails."""
+    shards = await loaded(world)
+    _fail_after(monkeypatch, world, 0)
+    for number in range(100):
+        shards.records.put(record(number))
+    for number in range(100):
+        await shards.records.flush(f"uid-{number}")
+    failures = shards.statistics().failures
+    assert 0 < failures <= 4
+    monkeypatch.undo()
+    await shards.flush()
+    assert len((await loaded(world)).records) == 100
+
+
 async def test_more_records_move_to_more_shards(world: World) -> None:
     """Each is in one shard afterwards, and found by who comes next."""
     shards = await loaded(world)

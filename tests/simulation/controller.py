@@ -636,7 +636,7 @@ class Controller:
         if self._flush_at is None:
             self._flush_at = self.cluster.now + self._chance.choice((0.0, 1.0))
 
-    async def _flush_now(self) -> None:
+    async def _flush_now(self, uid: str) -> None:
         self._write()
 
     def _watched_until(self) -> float:

@@ -167,7 +167,7 @@ class NudgeSender:
         self._check_leading()
         try:
             async with asyncio.timeout(_WRITE_AT_MOST):
-                await self._records.flush()
+                await self._records.flush(consumer.uid)
         except TimeoutError:
             _log.warning("the records are not written within %gs: nudging pods", _WRITE_AT_MOST)
 

@@ -129,7 +129,7 @@ class RecordShards:
     ) -> None:
         """`on_too_large` is called once for a record that is not written, with its bytes."""
         self.records = records
-        records.subscribe(self._mark_record_changed, self._mark_watched_changed, self.flush)
+        records.subscribe(self._mark_record_changed, self._mark_watched_changed, self.flush_record)
         #: The time until which sources were watched, as it is written, and as of the last flush.
         self._written_until: float | None = None
         self._flushed_until: float | None = None
@@ -331,6 +331,18 @@ class RecordShards:
             if self.records.watched_until != self._flushed_until:
                 self._mark_watched_changed()
             return not failed
+
+    async def flush_record(self, uid: str) -> None:
+        """Write one record now, if it is to be written and the last write of its shard succeeded.
+
+        One write is for all records that wait for it.
+        """
+        if shard_of(uid, self._shards) in self._failed:
+            return
+        async with self._writing:
+            shard = shard_of(uid, self._shards)
+            if shard not in self._failed and uid in self._dirty.get(shard, ()):
+                await self._write_dirty(shard)
 
     async def _write_dirty(self, shard: int) -> bool:
         """Write one shard; return False if it could not be written and stays dirty."""

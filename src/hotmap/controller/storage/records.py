@@ -49,18 +49,18 @@ class Records:
         self.watched_until: float | None = None
         self._on_change: Callable[[str], None] = lambda name: None
         self._on_watched: Callable[[], None] = lambda: None
-        self._on_flush: Callable[[], Awaitable[object]] | None = None
+        self._on_flush: Callable[[str], Awaitable[None]] | None = None
 
     def subscribe(
         self,
         on_change: Callable[[str], None],
         on_watched: Callable[[], None],
-        on_flush: Callable[[], Awaitable[object]],
+        on_flush: Callable[[str], Awaitable[None]],
     ) -> None:
         """Call `on_change` with the consumer's uid, or the source's name, that is to be written.
 
-        `on_watched` is called when `watched_until` is to be written, and `on_flush` when what is to
-        be written must not wait.
+        `on_watched` is called when `watched_until` is to be written, and `on_flush` with the uid of
+        a record that must not wait.
         """
         self._on_change, self._on_watched, self._on_flush = on_change, on_watched, on_flush
 
@@ -149,10 +149,10 @@ class Records:
             if self.get(uid) is not None:
                 self._on_change(uid)
 
-    async def flush(self) -> None:
-        """Write what is to be written now; what cannot be is written later."""
+    async def flush(self, uid: str) -> None:
+        """Write a record now if it is to be written; one that cannot be is written later."""
         if self._on_flush is not None:
-            await self._on_flush()
+            await self._on_flush(uid)
 
     def forget(self, uid: str) -> Record | None:
         """Drop the record of a deleted consumer; returns what is kept of it, if anything is.

@@ -4,8 +4,8 @@
     status of an older spec      allows none: it says nothing of the present one
     status.disruptionsAllowed    as many as the eviction API permits now
     pods known not to be Ready   count against it, though the status may not show them yet
-    more than MAX_BUDGETS        the next one allows none, and further ones are not read: the
-                                 eviction API refuses a pod with more than one
+    more than MAX_BUDGETS        the next one allows none, and further ones are not compared, also
+                                 where each selects another pod
     selector of a large size     selects every pod
 
 kubernetes: pkg/registry/core/pod/storage/eviction.go, pkg/controller/disruption.
@@ -26,7 +26,8 @@ __all__ = [
     "selector_matches",
 ]
 
-#: Budgets of one workload that count. A tenant may have thousands that select all of its pods.
+#: Budgets of one workload that count: mostly there is one, since the eviction API refuses a pod
+#: with two. A tenant may have thousands that select all of its pods.
 MAX_BUDGETS: Final = 10
 
 #: Labels, expressions and values of a selector that is compared with the labels of each pod.
