@@ -64,6 +64,26 @@ def test_exit_status_127_of_a_shell_is_not_that_of_a_missing_program(
         assert running.reaches("failing")["message"] == f"default: {message}"
 
 
+@pytest.mark.parametrize(
+    ("text", "mode", "reason", "logged"),
+    [
+        ("#!/bin/sh", 0o644, " cannot be started: permission denied", "may not be executed"),
+        ("#!/no/sh", 0o755, ": its interpreter does not exist", "was not found"),
+    ],
+    ids=["not executable", "no interpreter"],
+)
+def test_script_that_cannot_be_started_is_reported(
+    tmp_path: Path, text: str, mode: int, reason: str, logged: str
+) -> None:
+    """The log says as much as an exit status does."""
+    volume, script = Volume(tmp_path / "volume", text="one"), tmp_path / "script"
+    script.write_text(text)
+    script.chmod(mode)
+    with agent(tmp_path, "--dir", volume, "--exec", script) as running:
+        assert running.reaches("failing")["message"].endswith(f"{script}{reason}")
+        assert f"(a program {logged}); its output is shown by" in running.log
+
+
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_log_checker_output_logs_it_without_control_characters(
     tmp_path: Path, log_format: str

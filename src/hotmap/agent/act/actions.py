@@ -23,7 +23,7 @@ from hotmap.agent.process.process_table import (
 )
 from hotmap.agent.process.signals import open_pidfd, send_reload, send_signal
 from hotmap.agent.runtime.loop import READ
-from hotmap.agent.runtime.program_output import mark_output
+from hotmap.agent.runtime.program_output import describe_exit_status, mark_output
 from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS, FROZEN
 from hotmap.core.errors import os_reason
 from hotmap.core.value import Value
@@ -232,8 +232,9 @@ def _describe_failure(name: str, outcome: Outcome, timeout: float) -> str:
     if outcome.status == 127 and outcome.output == f"{name}: no such program":
         return f"{name} could not be started: no such program"
     if outcome.status:
-        failed = f"{name} failed with exit status {outcome.status}"
-        return mark_output(outcome.output and f"{failed}: {outcome.output[-500:]}", failed)
+        words = f"{name} failed with exit status {outcome.status}: {outcome.output[-500:]}"
+        instead = f"{name} failed with {describe_exit_status(outcome.status)}"
+        return mark_output(outcome.output and words, instead)
     return ""
 
 

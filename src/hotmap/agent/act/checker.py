@@ -12,7 +12,7 @@ import signal
 from hotmap.agent.decide.content_checks import find_error
 from hotmap.agent.decide.facts import ERROR, PASSED, REFUSED
 from hotmap.agent.process.process_table import CHECK_MARK
-from hotmap.agent.runtime.program_output import mark_output
+from hotmap.agent.runtime.program_output import describe_exit_status, mark_output
 from hotmap.core.errors import os_reason
 
 __all__ = ["Checker"]
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 #: Exit statuses with which a shell says that it could not start a program, or 128+n that signal n
 #: ended it. Larger ones are the checker's own: `sshd -t` and `php -l` refuse with 255.
 _STATUSES_OF_NO_CHECK = {126, 127, *range(129, 128 + signal.NSIG)}
-
-#: What they mean: the program's own words are not in the log.
-_MEANINGS = {126: " (a program may not be executed)", 127: " (a program was not found)"}
 
 
 class Checker:
@@ -134,7 +131,7 @@ class Checker:
             elif not outcome.started:
                 done(ERROR, f"check could not run: {output}", outcome.status)
             elif outcome.status in _STATUSES_OF_NO_CHECK:
-                status = f"exit status {outcome.status}{_MEANINGS.get(outcome.status, '')}"
+                status = describe_exit_status(outcome.status)
                 instead = f"check could not run: {words[0]} ended with {status}"
                 text = mark_output(output and f"check could not run: {output}", instead)
                 done(ERROR, text, outcome.status)

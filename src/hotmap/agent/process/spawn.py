@@ -118,7 +118,9 @@ def execute_program(words: Sequence[str], environment: Mapping[str, str] | None)
             os.execvp(words[0], list(words))
         os.execvpe(words[0], list(words), dict(environment))
     except FileNotFoundError:
-        _write_error(f"{words[0]}: no such program\n")
+        is_script = os.path.isfile(words[0])
+        reason = "its interpreter does not exist" if is_script else "no such program"
+        _write_error(f"{words[0]}: {reason}\n")
         os._exit(127)
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()

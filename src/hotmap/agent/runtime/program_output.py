@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from hotmap.core.text import printable
 
-__all__ = ["mark_output", "omit_output", "reveal_output"]
+__all__ = ["describe_exit_status", "mark_output", "omit_output", "reveal_output"]
 
 #: Around the words and their replacement: control characters, which no message has otherwise.
 _WORDS, _INSTEAD, _END = "\x0e", "\x0f", "\x10"
 
 #: Where the words are shown.
 _HINT = "its output is shown by 'hotmap agent status' and with --log-checker-output"
+
+#: What a shell means by an exit status, and we where a program cannot be started.
+_MEANINGS = {126: " (a program may not be executed)", 127: " (a program was not found)"}
+
+
+def describe_exit_status(status: int) -> str:
+    """Describe an exit status where the output is not shown, which would say more."""
+    return f"exit status {status}{_MEANINGS.get(status, '')}"
 
 
 def mark_output(output: str, instead: str) -> str:
