@@ -169,7 +169,11 @@ class NudgeSender:
             async with asyncio.timeout(_WRITE_AT_MOST):
                 await self._records.flush(consumer.uid)
         except TimeoutError:
-            _log.warning("the records are not written within %gs: nudging pods", _WRITE_AT_MOST)
+            _log.warning(
+                "%s: its record is not written within %gs: nudging its pods",
+                consumer.key,
+                _WRITE_AT_MOST,
+            )
 
     async def _send_all(self, namespace: str, nudges: Sequence[Nudge]) -> list[_Result]:
         """Send nudges by a few tasks, since there may be thousands of pods."""

@@ -28,9 +28,10 @@ class DisruptionBudgets:
     async def find(
         self, namespace: str, pods: Sequence[Pod]
     ) -> list[tuple[PodDisruptionBudget, frozenset[str]]]:
-        """Find the budgets that select any of a workload's pods, by name; at most one too many.
+        """Find the budgets that select any of a workload's pods: MAX_BUDGETS at most, and one more.
 
-        Of each, also the names of the pods that it selects; of one too many, those of all.
+        They are in the order of their names, each with the names of the pods that it selects; the
+        one more has the names of all pods.
 
         Raises:
             ResponseTooLarge: they have more bytes than a list may have.

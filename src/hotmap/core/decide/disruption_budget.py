@@ -6,7 +6,7 @@
     pods known not to be Ready   count against it, though the status may not show them yet
     more than MAX_BUDGETS        the next one allows none, and further ones are not compared, also
                                  where each selects another pod
-    selector of a large size     selects every pod
+    a very large selector        counts as one that selects every pod
 
 kubernetes: pkg/registry/core/pod/storage/eviction.go, pkg/controller/disruption.
 """
@@ -30,7 +30,7 @@ __all__ = [
 #: with two. A tenant may have thousands that select all of its pods.
 MAX_BUDGETS: Final = 10
 
-#: Labels, expressions and values of a selector that is compared with the labels of each pod.
+#: Labels, expressions and values of the largest selector that is compared with each pod's labels.
 _MAX_SELECTOR = 500
 
 
@@ -64,9 +64,10 @@ def names_selected(budget: PodDisruptionBudget, pods: Sequence[Pod]) -> Iterator
 def budgets_of_pods(
     selected: Sequence[tuple[PodDisruptionBudget, frozenset[str]]], *, not_ready: frozenset[str]
 ) -> tuple[DisruptionBudget, ...]:
-    """Return what budgets allow for the pods of a workload that each selects, given by name.
+    """Return what budgets allow for the pods of a workload that each of them selects.
 
-    `not_ready` has the names of pods that are known not to be Ready.
+    `selected` has the names of these pods, and one budget more than MAX_BUDGETS at most, which
+    allows none; `not_ready` has the names of pods that are known not to be Ready.
     """
     found = [
         _budget(budget, names, len(names & not_ready)) for budget, names in selected[:MAX_BUDGETS]
